@@ -45,11 +45,11 @@ template <typename... Arguments>
 }
 
 // An internal contradiction is a Failure too, never an abort.
-#define COTERIE_CHECK(condition)                                                                      \
-    do {                                                                                              \
-        if (!(condition))                                                                             \
-            ::coterie::fail(::coterie::Status::internal, "internal contradiction: {} at {}:{}", #condition, __FILE__, \
-                            __LINE__);                                                                \
+#define COTERIE_CHECK(condition)                                                                            \
+    do {                                                                                                    \
+        if (!(condition))                                                                                   \
+            ::coterie::fail(::coterie::Status::internal, "internal contradiction: {} at {}:{}", #condition, \
+                            __FILE__, __LINE__);                                                            \
     } while (false)
 
 }  // namespace coterie

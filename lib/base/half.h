@@ -20,10 +20,12 @@ inline uint16_t float_to_half(float value) {
     const uint32_t bits = std::bit_cast<uint32_t>(value);
     const uint16_t sign = uint16_t((bits >> 16) & 0x8000u);
     const uint32_t magnitude = bits & 0x7fffffffu;
-    if (magnitude > 0x7f800000u) return uint16_t(sign | 0x7e00u | ((magnitude >> 13) & 0x1ffu));  // NaN stays NaN
-    if (magnitude >= 0x477ff000u) return uint16_t(sign | 0x7c00u);                                // rounds to infinity
-    if (magnitude < 0x38800000u) {                                                                // subnormal or zero
-        // Adding 0.5 puts the 10 fraction bits at the bottom of the mantissa, rounded to nearest even by the FPU.
+    if (magnitude > 0x7f800000u)
+        return uint16_t(sign | 0x7e00u | ((magnitude >> 13) & 0x1ffu));  // NaN stays NaN
+    if (magnitude >= 0x477ff000u) return uint16_t(sign | 0x7c00u);       // rounds to infinity
+    if (magnitude < 0x38800000u) {                                       // subnormal or zero
+        // Adding 0.5 puts the 10 fraction bits at the bottom of the mantissa, rounded to nearest even by the
+        // FPU.
         const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
         return uint16_t(sign | (std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(0.5f)));
     }
@@ -31,7 +33,9 @@ inline uint16_t float_to_half(float value) {
     return uint16_t(sign | ((rounded - (112u << 23)) >> 13));
 }
 
-inline float bfloat_to_float(uint16_t b) { return std::bit_cast<float>(uint32_t(b) << 16); }
+inline float bfloat_to_float(uint16_t b) {
+    return std::bit_cast<float>(uint32_t(b) << 16);
+}
 
 inline uint16_t float_to_bfloat(float value) {
     const uint32_t bits = std::bit_cast<uint32_t>(value);

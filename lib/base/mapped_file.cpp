@@ -30,7 +30,8 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
     const int error = errno;
     ::close(file);
     if (address == MAP_FAILED)
-        fail(Status::out_of_memory, "cannot map '{}' ({} bytes): {}", path, info.st_size, std::strerror(error));
+        fail(Status::out_of_memory, "cannot map '{}' ({} bytes): {}", path, info.st_size,
+             std::strerror(error));
     data_ = static_cast<const std::byte*>(address);
     size_ = uint64_t(info.st_size);
 }
@@ -40,7 +41,9 @@ MappedFile::~MappedFile() {
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)), path_(std::move(other.path_)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      path_(std::move(other.path_)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
     std::swap(data_, other.data_);

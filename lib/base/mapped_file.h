@@ -1,4 +1,5 @@
-// A whole file mapped read-only. A file that shrinks while mapped is the one fault this can't turn into a Failure.
+// A whole file mapped read-only. A file that shrinks while mapped is the one fault this can't turn into a
+// Failure.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -57,7 +57,8 @@ int cgroup_cores() {
     std::string quota;
     double period = 0;
     if (std::ifstream v2("/sys/fs/cgroup/cpu.max"); v2 >> quota >> period) {
-        if (quota != "max" && period > 0) return std::max(1, int(std::ceil(std::atof(quota.c_str()) / period)));
+        if (quota != "max" && period > 0)
+            return std::max(1, int(std::ceil(std::atof(quota.c_str()) / period)));
         return 1 << 20;
     }
     double value = -1;

@@ -17,7 +17,8 @@ int usable_cores();
 
 class ThreadTeam {
   public:
-    // threads <= 0 means usable_cores(). With pin, member i is bound to the i-th usable core (physical cores first).
+    // threads <= 0 means usable_cores(). With pin, member i is bound to the i-th usable core (physical cores
+    // first).
     explicit ThreadTeam(int threads = 0, bool pin = false);
     ~ThreadTeam();
     ThreadTeam(const ThreadTeam&) = delete;
@@ -25,8 +26,8 @@ class ThreadTeam {
 
     int size() const { return int(workers_.size()) + 1; }
 
-    // Calls function(member) on every member and returns when all are done. The first exception is rethrown here.
-    // No allocation. One run at a time: a call from inside a member is an error.
+    // Calls function(member) on every member and returns when all are done. The first exception is rethrown
+    // here. No allocation. One run at a time: a call from inside a member is an error.
     template <typename Function>
     void run(Function&& function) {
         if (workers_.empty()) return function(0);
@@ -46,10 +47,10 @@ class ThreadTeam {
     std::vector<std::thread> workers_;
     Call call_ = nullptr;
     void* function_ = nullptr;
-    alignas(64) std::atomic<uint64_t> epoch_{0};      // a new value starts a run
-    alignas(64) std::atomic<int> remaining_{0};       // members still running
-    alignas(64) std::atomic<int> arrived_{0};         // barrier: members that arrived
-    alignas(64) std::atomic<uint64_t> generation_{0}; // barrier: how many times it opened
+    alignas(64) std::atomic<uint64_t> epoch_{0};       // a new value starts a run
+    alignas(64) std::atomic<int> remaining_{0};        // members still running
+    alignas(64) std::atomic<int> arrived_{0};          // barrier: members that arrived
+    alignas(64) std::atomic<uint64_t> generation_{0};  // barrier: how many times it opened
     std::atomic<int> sleeping_{0};
     std::atomic<bool> stop_{false};
     std::mutex mutex_;

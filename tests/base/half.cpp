@@ -19,11 +19,11 @@ TEST_CASE("every half survives a round trip through float") {
 }
 
 TEST_CASE("rounding to half is to nearest even") {
-    CHECK(float_to_half(1.0f + 0x1p-11f) == 0x3c00);           // tie to even: down
-    CHECK(float_to_half(1.0f + 3 * 0x1p-11f) == 0x3c02);       // tie to even: up
+    CHECK(float_to_half(1.0f + 0x1p-11f) == 0x3c00);      // tie to even: down
+    CHECK(float_to_half(1.0f + 3 * 0x1p-11f) == 0x3c02);  // tie to even: up
     CHECK(float_to_half(65519.0f) == 0x7bff);
     CHECK(float_to_half(65520.0f) == 0x7c00);
-    CHECK(float_to_half(0x1p-25f) == 0x0000);                  // tie between 0 and the smallest subnormal
+    CHECK(float_to_half(0x1p-25f) == 0x0000);  // tie between 0 and the smallest subnormal
     CHECK(float_to_half(0x1.8p-25f) == 0x0001);
     CHECK(float_to_half(-0.0f) == 0x8000);
 }

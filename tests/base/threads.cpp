@@ -29,7 +29,8 @@ TEST_CASE("an exception in a member reaches the caller and the team lives on") {
     ThreadTeam team(3);
     CHECK_THROWS_AS(team.run([](int member) {
         if (member == 2) fail(Status::internal, "planted");
-    }), Failure);
+    }),
+                    Failure);
     int ran[3] = {};
     team.run([&](int member) { ran[member] = 1; });
     CHECK(ran[0] + ran[1] + ran[2] == 3);

@@ -1,0 +1,73 @@
+// Bodies of the fused operations: their definition.
+#include "device/device.h"
+
+namespace coterie {
+
+static int64_t total(const std::vector<Range>& ranges) {
+    int64_t sum = 0;
+    for (const Range& range : ranges) sum += range.end - range.begin;
+    return sum;
+}
+
+int64_t WeightSource::in() const {
+    return total(columns);
+}
+int64_t WeightSource::out() const {
+    return total(rows);
+}
+
+uint64_t CacheShape::page_bytes() const {
+    uint64_t bytes = 0;
+    for (const Layer& layer : layers)
+        bytes +=
+            uint64_t(page_tokens) * uint64_t(layer.kv_heads) *
+            (row_bytes(key_type, uint64_t(layer.key_dim)) + row_bytes(value_type, uint64_t(layer.value_dim)));
+    return bytes;
+}
+
+uint64_t StateShape::slot_bytes() const {
+    uint64_t floats = 0;
+    for (const Layer& layer : layers) floats += uint64_t(layer.history_floats() + layer.state_floats());
+    return floats * sizeof(float);
+}
+
+void Device::linear_many(std::span<const Projection> projections, Rows x) {
+    for (const Projection& p : projections) linear(p.y, *p.weight, x, p.bias);
+}
+
+void Device::add_rms_norm(Rows x, Rows y, Rows h, const float* gain, float eps) {
+    add(x, y);
+    rms_norm(h, x, gain, eps);
+}
+
+void Device::norm_rope_store(Rows q, Rows k, Rows v, const float* q_gain, const float* k_gain, float eps,
+                             const Rope& rope, const Attention& attention, Cache& cache, int32_t layer,
+                             const Step& step) {
+    if (q_gain) rms_norm(q.split(attention.heads), q.split(attention.heads), q_gain, eps);
+    if (k_gain) rms_norm(k.split(attention.kv_heads), k.split(attention.kv_heads), k_gain, eps);
+    this->rope(q, attention.heads, rope, step);
+    this->rope(k, attention.kv_heads, rope, step);
+    store_kv(cache, layer, k, v, step);
+}
+
+void Device::gate_up(Rows y, const Weight& gate, const Weight& up, Rows x, Activation activation,
+                     Rows scratch) {
+    linear(y, gate, x, nullptr);
+    linear(scratch, up, x, nullptr);
+    activate(y, y, scratch, activation);
+}
+
+void Device::expert_gate_up(Rows e, const ExpertWeight& gate, const ExpertWeight& up, Rows x,
+                            const Routing& routing, Activation activation, Rows scratch) {
+    expert_linear(e, gate, x, routing);
+    expert_linear(scratch, up, x, routing);
+    activate(e, e, scratch, activation);
+}
+
+void Device::expert_down_combine(Rows y, const ExpertWeight& down, Rows e, const Routing& routing,
+                                 Rows scratch) {
+    expert_linear(scratch, down, e, routing);
+    expert_combine(y, scratch, routing);
+}
+
+}  // namespace coterie
