@@ -1,11 +1,15 @@
 # Flags for our own code, as an interface target; and the instruction sets some files are compiled for.
 add_library(coterie_flags INTERFACE)
-target_compile_options(coterie_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Werror
+target_compile_options(coterie_flags INTERFACE -Wall -Wextra -Wpedantic -Werror
                        $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(coterie_flags INTERFACE -Wshadow=local)
   # GCC 12 sees overflows and uninitialised values in correct vector code.
   target_compile_options(coterie_flags INTERFACE -Wno-maybe-uninitialized -Wno-stringop-overflow -Wno-array-bounds
                          -Wno-psabi $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
+endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  target_compile_options(coterie_flags INTERFACE -Wshadow)
 endif()
 if(COTERIE_SANITIZE)
   target_compile_options(coterie_flags INTERFACE -fsanitize=${COTERIE_SANITIZE} -fno-omit-frame-pointer
