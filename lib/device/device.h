@@ -130,6 +130,12 @@ struct Attention {
     int32_t window = 0;            // > 0: key j is visible to query i when i - j < window
     float softcap = 0.0f;          // > 0: scores = cap * tanh(scores / cap)
     const float* sinks = nullptr;  // [heads] an extra score per head that carries no value
+    // A rank may hold heads that don't start or end with a group: query heads per kv head in the whole model
+    // (0: heads / kv_heads), and how many heads of the first kv head's group lie on an earlier rank.
+    int32_t group = 0, group_offset = 0;
+    int32_t kv_head(int32_t head) const {
+        return (group_offset + head) / (group > 0 ? group : heads / kv_heads);
+    }
 };
 
 struct Router {
