@@ -184,13 +184,15 @@ void ReferenceDevice::attend(Rows y, Rows q, const Cache& cache, int32_t layer, 
     check_pages(step, c.shape);
     COTERIE_CHECK(attention.kv_heads == l.kv_heads && attention.key_dim == l.key_dim &&
                   attention.value_dim == l.value_dim);
-    COTERIE_CHECK(l.kv_heads > 0 && attention.heads % l.kv_heads == 0);
+    COTERIE_CHECK(attention.heads > 0 && l.kv_heads > 0);
+    COTERIE_CHECK(attention.group > 0 || attention.heads % l.kv_heads == 0);
+    COTERIE_CHECK(attention.group_offset >= 0 && attention.kv_head(attention.heads - 1) < l.kv_heads);
     check_shape(q, step.rows(), int64_t(attention.heads) * l.key_dim);
     check_shape(y, step.rows(), int64_t(attention.heads) * l.value_dim);
-    const int64_t heads_per_kv = attention.heads / l.kv_heads;
     std::vector<double> scores, vector(size_t(std::max(l.key_dim, l.value_dim))), out;
     for (int64_t r = 0; r < q.rows; ++r)
-        for (int64_t h = 0; h < attention.heads; ++h) {
+        for (int32_t h = 0; h < attention.heads; ++h) {
+            const int32_t kv_head = attention.kv_head(h);
             const Span& span = step.spans[size_t(step.span_of[size_t(r)])];
             const int32_t* pages = step.pages_of(span);
             const int64_t last = step.positions[size_t(r)];
@@ -198,7 +200,7 @@ void ReferenceDevice::attend(Rows y, Rows q, const Cache& cache, int32_t layer, 
                 attention.window > 0 ? std::max<int64_t>(0, last - attention.window + 1) : 0;
             scores.clear();
             for (int64_t p = first; p <= last; ++p) {
-                decode(c.shape.key_type, c.key(layer, place_of(step, pages, p), h / heads_per_kv), l.key_dim,
+                decode(c.shape.key_type, c.key(layer, place_of(step, pages, p), kv_head), l.key_dim,
                        vector.data());
                 double score = 0;
                 for (int64_t i = 0; i < l.key_dim; ++i)
@@ -215,8 +217,8 @@ void ReferenceDevice::attend(Rows y, Rows q, const Cache& cache, int32_t layer, 
             for (int64_t p = first; p <= last; ++p) {
                 const double weight = std::exp(scores[size_t(p - first)] - most);
                 sum += weight;
-                decode(c.shape.value_type, c.value(layer, place_of(step, pages, p), h / heads_per_kv),
-                       l.value_dim, vector.data());
+                decode(c.shape.value_type, c.value(layer, place_of(step, pages, p), kv_head), l.value_dim,
+                       vector.data());
                 for (int64_t i = 0; i < l.value_dim; ++i) out[size_t(i)] += weight * vector[size_t(i)];
             }
             for (int64_t i = 0; i < l.value_dim; ++i)

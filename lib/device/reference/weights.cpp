@@ -1,12 +1,13 @@
 // Weights of the reference device: the kept rows and columns decoded to F32, [experts][out][in]; products and
 // look-ups with them.
-#include <cstring>
+#include <algorithm>
+#include <new>
 #include <vector>
 
 #include "base/failure.h"
-#include "base/half.h"
 #include "device/checks.h"
 #include "device/reference/reference_device.h"
+#include "quant/decode.h"
 
 namespace coterie {
 
@@ -26,22 +27,6 @@ const ReferenceWeight& held(const Weight& weight) {
     return *reference;
 }
 
-bool can_decode(Type type) {
-    return type == Type::F32 || type == Type::F16 || type == Type::BF16;
-}
-
-void decode(Type type, const std::byte* blocks, float* out, int64_t n) {
-    if (type == Type::F32) {
-        std::memcpy(out, blocks, size_t(n) * sizeof(float));
-        return;
-    }
-    for (int64_t i = 0; i < n; ++i) {
-        uint16_t bits;
-        std::memcpy(&bits, blocks + 2 * i, 2);
-        out[i] = type == Type::F16 ? half_to_float(bits) : bfloat_to_float(bits);
-    }
-}
-
 // sum over i of w[i] x[i]
 double dot(const float* w, const float* x, int64_t n) {
     double sum = 0;
@@ -56,7 +41,7 @@ bool ReferenceDevice::supports(const WeightSource& source, std::string* why) con
         if (why) *why = std::move(reason);
         return false;
     };
-    if (!can_decode(source.type))
+    if (!quant::can_decode(source.type))
         return no(fmt::format("{} is {}, which is not a weight type that can be decoded here", source.name,
                               type_name(source.type)));
     const TypeTraits& type = traits(source.type);
@@ -90,7 +75,7 @@ std::unique_ptr<Weight> ReferenceDevice::prepare(const WeightSource& source) {
         for (const std::byte* matrix : source.matrices) {
             for (const Range& rows : source.rows)
                 for (int64_t r = rows.begin; r < rows.end; ++r) {
-                    decode(source.type, matrix + uint64_t(r) * bytes, row.data(), source.file_in);
+                    quant::decode(source.type, matrix + uint64_t(r) * bytes, row.data(), source.file_in);
                     for (const Range& columns : source.columns)
                         to = std::copy(row.begin() + columns.begin, row.begin() + columns.end, to);
                 }
