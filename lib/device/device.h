@@ -227,8 +227,8 @@ class Device {
     virtual void embed(Rows y, const Weight& table, const Step& step, float scale, int64_t first) = 0;
     // y = x * rsqrt(mean(x^2) + eps) * gain, per row; gain [width] may be null. y may be x.
     virtual void rms_norm(Rows y, Rows x, const float* gain, float eps) = 0;
-    // y = x * rsqrt(sum(x^2) + eps), per row. y may be x.
-    virtual void l2_norm(Rows y, Rows x, float eps) = 0;
+    // x = x * rsqrt(sum(x^2) + eps), per head of x [rows, heads * dim], in place; x may be a strided view.
+    virtual void l2_norm(Rows x, int32_t heads, float eps) = 0;
     // y = weight x + bias
     virtual void linear(Rows y, const Weight& weight, Rows x, const float* bias) = 0;
     virtual void add(Rows x, Rows y) = 0;  // x += y
@@ -259,7 +259,8 @@ class Device {
     // decay = softplus(alpha + dt) * a (a log, <= 0); beta = sigmoid(beta). In place, per head; dt and a are
     // [heads].
     virtual void delta_gates(Rows decay, Rows beta, const float* dt, const float* a) = 0;
-    // The gated delta rule, token by token per sequence, state S [value_dim, key_dim] per value head (F32):
+    // The gated delta rule, token by token per sequence, state S [value_dim, key_dim] per value head (F32);
+    // q, k and v may be strided views:
     //   S = exp(decay) S;  d = beta (v - S k);  S += d k^T;  y = S (query_scale q)
     virtual void delta_rule(Rows y, Rows q, Rows k, Rows v, Rows decay, Rows beta, States& states,
                             int32_t layer, const DeltaRule& rule, const Step& step) = 0;
