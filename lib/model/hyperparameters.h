@@ -1,5 +1,5 @@
-// The numbers of a model, read from a file's metadata: sizes, per-layer kinds, rope, router. Only numbers; which tensors
-// they imply is the tensor table's business.
+// The numbers of a model, read from a file's metadata: sizes, per-layer kinds, rope, router. Only numbers;
+// which tensors they imply is the tensor table's business.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -68,7 +68,14 @@ Hyperparameters read_common(const gguf::File& file);
 
 // A key with a range check, required or with a default; for the architectures' own files.
 int64_t read_int(const gguf::File& file, const std::string& key, int64_t low, int64_t high);
-int64_t read_int(const gguf::File& file, const std::string& key, int64_t low, int64_t high, int64_t otherwise);
+int64_t read_int(const gguf::File& file, const std::string& key, int64_t low, int64_t high,
+                 int64_t otherwise);
 double read_float(const gguf::File& file, const std::string& key, double otherwise);
+
+// The width of an expert where its key is absent: the dense width shared among the experts used. (Mixtral:
+// the dense width.)
+void read_expert_width(const gguf::File& file, Hyperparameters& h);
+// The delta net's keys (ssm.*) and which layers are recurrent (every full_attention_interval-th is not).
+void read_delta_net(const gguf::File& file, Hyperparameters& h);
 
 }  // namespace coterie

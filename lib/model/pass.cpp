@@ -110,6 +110,24 @@ void end_layers(Pass& p, Rows x, Rows h) {
     if (p.h.logit_softcap > 0.0f) p.device.softcap(p.logits, p.h.logit_softcap);
 }
 
+void pre_norm_layers(Pass& p, Activation activation) {
+    Rows x = begin_layers(p), h = p.rows(p.h.embedding), y = p.rows(p.h.embedding);
+    p.device.rms_norm(h, x, p.vector(Part::attention_norm, int32_t(p.share.layers.begin)), p.h.norm_eps);
+    for (int32_t i = int32_t(p.share.layers.begin); i < p.share.layers.end; ++i) {
+        if (p.h.recurrent[size_t(i)])
+            delta_net(p, i, h, y);
+        else
+            attention(p, i, h, y);
+        sum_add_norm(p, x, y, h, p.vector(Part::ffn_norm, i));
+        if (p.weights.matrix(Part::router, i))
+            experts(p, i, h, y, activation);
+        else
+            feed_forward(p, i, h, y, activation);
+        sum_add_norm(p, x, y, h, next_norm(p, i));
+    }
+    end_layers(p, x, h);
+}
+
 void attention(Pass& p, int32_t layer, Rows h, Rows y) {
     const Scope scope(p);
     Attention a = local_attention(p.h, p.share, layer);
@@ -128,18 +146,20 @@ void attention(Pass& p, int32_t layer, Rows h, Rows y) {
     const Weight* gate = p.weights.matrix(Part::query_gate, layer);
     if (gate) in[3] = {p.rows(int64_t(a.heads) * a.value_dim), gate, nullptr};
     p.device.linear_many({in.data(), gate ? size_t(4) : size_t(3)}, h);
-    p.device.norm_rope_store(q, k, v, p.vector(Part::query_norm, layer), p.vector(Part::key_norm, layer), p.h.norm_eps,
-                             rope, a, *p.cache, slot, p.step);
+    p.device.norm_rope_store(q, k, v, p.vector(Part::query_norm, layer), p.vector(Part::key_norm, layer),
+                             p.h.norm_eps, rope, a, *p.cache, slot, p.step);
     Rows o = p.rows(int64_t(a.heads) * a.value_dim);
     p.device.attend(o, q, *p.cache, slot, a, p.step);
     if (gate) p.device.sigmoid_gate(o, in[3].y);
-    p.device.linear(y, p.matrix(Part::attention_output, layer), o, p.vector(Part::attention_output_bias, layer));
+    p.device.linear(y, p.matrix(Part::attention_output, layer), o,
+                    p.vector(Part::attention_output_bias, layer));
 }
 
 void feed_forward(Pass& p, int32_t layer, Rows h, Rows y, Activation activation) {
     const Scope scope(p);
     const Weight &gate = p.matrix(Part::ffn_gate, layer), &up = p.matrix(Part::ffn_up, layer);
-    const float *gate_bias = p.vector(Part::ffn_gate_bias, layer), *up_bias = p.vector(Part::ffn_up_bias, layer);
+    const float *gate_bias = p.vector(Part::ffn_gate_bias, layer),
+                *up_bias = p.vector(Part::ffn_up_bias, layer);
     Rows inner = p.rows(gate.out), other = p.rows(gate.out);
     if (gate_bias || up_bias) {
         p.device.linear(inner, gate, h, gate_bias);
@@ -198,7 +218,8 @@ void delta_net(Pass& p, int32_t layer, Rows h, Rows y) {
     rule.key_dim = rule.value_dim = n.state_dim;
     rule.tiled = n.tiled;
     rule.query_scale = 1.0f / std::sqrt(float(n.state_dim));
-    const int64_t key_width = int64_t(rule.key_heads) * n.state_dim, value_width = int64_t(rule.value_heads) * n.state_dim;
+    const int64_t key_width = int64_t(rule.key_heads) * n.state_dim,
+                  value_width = int64_t(rule.value_heads) * n.state_dim;
 
     Rows u = p.rows(2 * key_width + value_width), z = p.rows(value_width);
     Rows decay = p.rows(rule.value_heads), beta = p.rows(rule.value_heads);
@@ -221,7 +242,8 @@ void delta_net(Pass& p, int32_t layer, Rows h, Rows y) {
     Rows q = piece(0, key_width), k = piece(key_width, key_width), v = piece(2 * key_width, value_width);
     Rows o = p.rows(value_width);
     p.device.delta_rule(o, q, k, v, decay, beta, *p.states, slot, rule, p.step);
-    p.device.rms_norm(o.split(rule.value_heads), o.split(rule.value_heads), p.vector(Part::delta_norm, layer), n.norm_eps);
+    p.device.rms_norm(o.split(rule.value_heads), o.split(rule.value_heads), p.vector(Part::delta_norm, layer),
+                      n.norm_eps);
     p.device.activate(o, z, o, Activation::silu);
     p.device.linear(y, p.matrix(Part::delta_output, layer), o, nullptr);
 }

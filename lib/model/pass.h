@@ -1,5 +1,5 @@
-// One forward pass on one rank: what forward() is given, and the blocks architectures share. Every block takes the normed
-// input h and gives y, this rank's part of a sum; the ranks meet in sum_add_norm().
+// One forward pass on one rank: what forward() is given, and the blocks architectures share. Every block
+// takes the normed input h and gives y, this rank's part of a sum; the ranks meet in sum_add_norm().
 #pragma once
 #include <cstdint>
 
@@ -9,7 +9,8 @@
 
 namespace coterie {
 
-// Activation memory of a step, handed out from one region that the plan sized. Nothing is freed inside a step but in reverse order.
+// Activation memory of a step, handed out from one region that the plan sized. Nothing is freed inside a step
+// but in reverse order.
 class Scratch {
   public:
     Scratch(void* base, uint64_t capacity) : base_(static_cast<std::byte*>(base)), capacity_(capacity) {}
@@ -61,13 +62,18 @@ Rows begin_layers(Pass& pass);
 void sum_add_norm(Pass& pass, Rows x, Rows y, Rows h, const float* gain);
 // As above, but y is normed by itself before it is added (Gemma).
 void sum_norm_add_norm(Pass& pass, Rows x, Rows y, Rows h, const float* y_gain, const float* gain);
-// The norm that follows layer `layer`: of the next layer, or the output norm, or none at the last layer of a rank that
-// sends on.
+// The norm that follows layer `layer`: of the next layer, or the output norm, or none at the last layer of a
+// rank that sends on.
 const float* next_norm(const Pass& pass, int32_t layer);
 // h: output-normed rows -> logits of the wanted rows; or sends x to the rank with the layers after.
 void end_layers(Pass& pass, Rows x, Rows h);
 
-// Softmax attention with whatever the layer's weights have: biases, head norms, an output gate, sinks, a window.
+// The whole pass of a decoder that norms before each block: attention or delta net, then experts or a dense
+// FFN.
+void pre_norm_layers(Pass& pass, Activation activation);
+
+// Softmax attention with whatever the layer's weights have: biases, head norms, an output gate, sinks, a
+// window.
 void attention(Pass& pass, int32_t layer, Rows h, Rows y);
 // Dense gated FFN.
 void feed_forward(Pass& pass, int32_t layer, Rows h, Rows y, Activation activation);

@@ -1,4 +1,5 @@
-// The weights one rank holds, as forward() asks for them: by part and layer. Filled by the loader, fixed afterwards.
+// The weights one rank holds, as forward() asks for them: by part and layer. Filled by the loader, fixed
+// afterwards.
 #pragma once
 #include <memory>
 #include <vector>
@@ -19,13 +20,18 @@ class RankWeights {
         return s.vector ? static_cast<const float*>(s.vector->data()) : nullptr;
     }
     ExpertWeight experts(Part matrices, Part biases, int32_t layer, const Share& share) const {
-        return {matrix(matrices, layer), vector(biases, layer), int32_t(share.layer[size_t(layer)].experts.begin)};
+        return {matrix(matrices, layer), vector(biases, layer),
+                int32_t(share.layer[size_t(layer)].experts.begin)};
     }
 
-    void set(Part part, int32_t layer, std::unique_ptr<Weight> weight) { slot(part, layer).weight = std::move(weight); }
-    void set(Part part, int32_t layer, std::unique_ptr<Buffer> vector) { slot(part, layer).vector = std::move(vector); }
+    void set(Part part, int32_t layer, std::unique_ptr<Weight> weight) {
+        slot(part, layer).weight = std::move(weight);
+    }
+    void set(Part part, int32_t layer, std::unique_ptr<Buffer> vector) {
+        slot(part, layer).vector = std::move(vector);
+    }
 
-    Rope rope, rope_local;                                  // of global and of windowed layers
+    Rope rope, rope_local;                                   // of global and of windowed layers
     std::unique_ptr<Buffer> frequencies, local_frequencies;  // what they point to
 
   private:
@@ -36,7 +42,9 @@ class RankWeights {
     const Slot& slot(Part part, int32_t layer) const {
         return slots_[size_t(layer + 1) * size_t(Part::count) + size_t(part)];
     }
-    Slot& slot(Part part, int32_t layer) { return slots_[size_t(layer + 1) * size_t(Part::count) + size_t(part)]; }
+    Slot& slot(Part part, int32_t layer) {
+        return slots_[size_t(layer + 1) * size_t(Part::count) + size_t(part)];
+    }
     std::vector<Slot> slots_;
 };
 

@@ -18,7 +18,8 @@ RopeFrequencies rope_frequencies(const RopeNumbers& rope, std::span<const float>
     double low = 0.0, high = 0.0;
     if (yarn) {
         const auto turns = [&](double beta) {
-            return d * std::log(s.original_context / (beta * 2.0 * std::numbers::pi)) / (2.0 * std::log(rope.base));
+            return d * std::log(s.original_context / (beta * 2.0 * std::numbers::pi)) /
+                   (2.0 * std::log(rope.base));
         };
         low = std::max(0.0, std::floor(turns(s.beta_fast)));
         high = std::min(d - 1.0, std::ceil(turns(s.beta_slow)));

@@ -1,4 +1,5 @@
-// Radians per position of each pair a rope rotates, with every kind of scaling folded in; and the factor on cos and sin.
+// Radians per position of each pair a rope rotates, with every kind of scaling folded in; and the factor on
+// cos and sin.
 #pragma once
 #include <span>
 #include <vector>

@@ -5,7 +5,9 @@
 namespace coterie {
 namespace {
 
-Range scaled(Range r, int64_t unit) { return {r.begin * unit, r.end * unit}; }
+Range scaled(Range r, int64_t unit) {
+    return {r.begin * unit, r.end * unit};
+}
 
 // Value heads of key heads [begin, end): with tiled heads one run per repetition, else one run.
 std::vector<Range> value_head_runs(Range keys, const Hyperparameters& h) {
@@ -42,7 +44,8 @@ Share whole_share(const Hyperparameters& h) {
     return share;
 }
 
-std::vector<Range> cut(Axis axis, int64_t extent, const Hyperparameters& h, const Share& share, int32_t layer) {
+std::vector<Range> cut(Axis axis, int64_t extent, const Hyperparameters& h, const Share& share,
+                       int32_t layer) {
     const LayerShare whole{};
     const LayerShare& s = layer >= 0 ? share.layer[size_t(layer)] : whole;
     const auto units = [&](Range r, int64_t count) -> std::vector<Range> {
@@ -50,15 +53,28 @@ std::vector<Range> cut(Axis axis, int64_t extent, const Hyperparameters& h, cons
         return {scaled(r, extent / count)};
     };
     switch (axis) {
-        case Axis::none: return {{0, extent}};
-        case Axis::heads: return units(s.heads, h.heads[size_t(layer)]);
-        case Axis::kv_heads: return units(s.kv_heads, h.kv_heads[size_t(layer)]);
-        case Axis::feed_forward: return {s.feed_forward};
-        case Axis::expert_width: return {s.expert_width};
-        case Axis::experts: return {s.experts};
-        case Axis::shared_width: return {s.shared_width};
-        case Axis::vocabulary: return {share.vocabulary};
-        case Axis::first_rank: return {share.rank == 0 || !share.sums() ? Range{0, extent} : Range{0, 0}};
+        case Axis::none:
+            return {{0, extent}};
+        case Axis::heads:
+            return units(s.heads, h.heads[size_t(layer)]);
+        case Axis::kv_heads:
+            return units(s.kv_heads, h.kv_heads[size_t(layer)]);
+        case Axis::feed_forward:
+            return {s.feed_forward};
+        case Axis::expert_width:
+            return {s.expert_width};
+        case Axis::experts:
+            return {s.experts};
+        case Axis::shared_width:
+            return {s.shared_width};
+        case Axis::vocabulary:
+            return {share.vocabulary};
+        case Axis::expert_sum: {
+            const bool inside = share.sums() && s.experts.end - s.experts.begin == h.router.experts;
+            return {inside && share.rank != 0 ? Range{0, 0} : Range{0, extent}};
+        }
+        case Axis::first_rank:
+            return {share.rank == 0 || !share.sums() ? Range{0, extent} : Range{0, 0}};
         case Axis::value_heads: {
             std::vector<Range> runs = value_head_runs(s.key_heads, h);
             for (Range& run : runs) run = scaled(run, extent / h.value_heads);

@@ -1,5 +1,5 @@
-// How a model is cut for one rank: which units of each axis the rank holds. Plain data, made by the planner. The cut of a
-// tensor follows from its axes (tensor_table.h); a layer's local sizes follow from here.
+// How a model is cut for one rank: which units of each axis the rank holds. Plain data, made by the planner.
+// The cut of a tensor follows from its axes (tensor_table.h); a layer's local sizes follow from here.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -20,6 +20,7 @@ enum class Axis {
     vocabulary,      // rows of the embedding and the head
     value_heads,     // of the delta net; a rank holds those of its key heads
     delta_channels,  // query, key and value channels of the delta net, side by side
+    expert_sum,      // of an expert's output: once per expert, so only on rank 0 when experts are cut inside
     first_rank,      // only rank 0 adds it (biases after a sum over ranks)
 };
 
@@ -36,14 +37,18 @@ struct Share {
     Range vocabulary{0, 0};
     std::vector<LayerShare> layer;  // [layers of the model]
 
-    bool sums() const { return has_embedding && has_head && ranks > 1; }  // tensor or expert mode: partial sums meet
+    bool sums() const {
+        return has_embedding && has_head && ranks > 1;
+    }  // tensor or expert mode: partial sums meet
 };
 
 // Everything on one rank.
 Share whole_share(const Hyperparameters& h);
 
-// The ranges of a dimension of `extent` elements that this rank holds. layer is -1 for tensors outside layers.
-std::vector<Range> cut(Axis axis, int64_t extent, const Hyperparameters& h, const Share& share, int32_t layer);
+// The ranges of a dimension of `extent` elements that this rank holds. layer is -1 for tensors outside
+// layers.
+std::vector<Range> cut(Axis axis, int64_t extent, const Hyperparameters& h, const Share& share,
+                       int32_t layer);
 
 // The attention of a layer as this rank computes it.
 Attention local_attention(const Hyperparameters& h, const Share& share, int32_t layer);

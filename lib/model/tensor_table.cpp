@@ -39,11 +39,12 @@ void resolve_entry(TensorEntry& entry, const gguf::File& file, std::vector<std::
                 return;
             }
             const int64_t experts = source.per_expert ? 1 : source.experts;
-            const bool fits = entry.kind == Kind::vector ? same_shape(*tensor, source.out, experts, 1)
-                                                         : same_shape(*tensor, source.in, source.out, experts);
+            const bool fits = entry.kind == Kind::vector
+                                  ? same_shape(*tensor, source.out, experts, 1)
+                                  : same_shape(*tensor, source.in, source.out, experts);
             if (!fits) {
-                problems.push_back(fmt::format("{} has shape {}, expected {}", tensor->name, gguf::shape_text(*tensor),
-                                               describe(entry, source)));
+                problems.push_back(fmt::format("{} has shape {}, expected {}", tensor->name,
+                                               gguf::shape_text(*tensor), describe(entry, source)));
                 return;
             }
             if (tensor->type != first->type) {
@@ -60,7 +61,8 @@ void resolve_entry(TensorEntry& entry, const gguf::File& file, std::vector<std::
     if (entry.required) problems.push_back(fmt::format("{} is missing", entry.sources.front().name));
 }
 
-// The i-th element of the part in the coordinates of the file's tensor: composes ranges of the part with the source's rows.
+// The i-th element of the part in the coordinates of the file's tensor: composes ranges of the part with the
+// source's rows.
 std::vector<Range> compose(const std::vector<Range>& kept, const std::vector<Range>& rows) {
     if (rows.empty()) return kept;
     std::vector<Range> result;
@@ -85,15 +87,57 @@ std::vector<Range> compose(const std::vector<Range>& kept, const std::vector<Ran
 }  // namespace
 
 const char* part_name(Part part) {
-    static constexpr const char* names[] = {
-        "token_embedding", "output_norm", "output", "output_bias", "rope_factors", "rope_factors_long",
-        "rope_factors_short", "attention_norm", "query", "query_bias", "query_gate", "key", "key_bias", "value",
-        "value_bias", "query_norm", "key_norm", "attention_output", "attention_output_bias", "attention_sinks",
-        "attention_post_norm", "delta_qkv", "delta_z", "delta_taps", "delta_dt", "delta_a", "delta_alpha", "delta_beta",
-        "delta_norm", "delta_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down", "ffn_gate_bias", "ffn_up_bias",
-        "ffn_down_bias", "ffn_post_norm", "router", "router_bias", "selection_bias", "expert_gate", "expert_up",
-        "expert_down", "expert_gate_bias", "expert_up_bias", "expert_down_bias", "shared_gate", "shared_up",
-        "shared_down", "shared_router"};
+    static constexpr const char* names[] = {"token_embedding",
+                                            "output_norm",
+                                            "output",
+                                            "output_bias",
+                                            "rope_factors",
+                                            "rope_factors_long",
+                                            "rope_factors_short",
+                                            "attention_norm",
+                                            "query",
+                                            "query_bias",
+                                            "query_gate",
+                                            "key",
+                                            "key_bias",
+                                            "value",
+                                            "value_bias",
+                                            "query_norm",
+                                            "key_norm",
+                                            "attention_output",
+                                            "attention_output_bias",
+                                            "attention_sinks",
+                                            "attention_post_norm",
+                                            "delta_qkv",
+                                            "delta_z",
+                                            "delta_taps",
+                                            "delta_dt",
+                                            "delta_a",
+                                            "delta_alpha",
+                                            "delta_beta",
+                                            "delta_norm",
+                                            "delta_output",
+                                            "ffn_norm",
+                                            "ffn_gate",
+                                            "ffn_up",
+                                            "ffn_down",
+                                            "ffn_gate_bias",
+                                            "ffn_up_bias",
+                                            "ffn_down_bias",
+                                            "ffn_post_norm",
+                                            "router",
+                                            "router_bias",
+                                            "selection_bias",
+                                            "expert_gate",
+                                            "expert_up",
+                                            "expert_down",
+                                            "expert_gate_bias",
+                                            "expert_up_bias",
+                                            "expert_down_bias",
+                                            "shared_gate",
+                                            "shared_up",
+                                            "shared_down",
+                                            "shared_router"};
     static_assert(std::size(names) == size_t(Part::count));
     return names[size_t(part)];
 }
@@ -126,8 +170,8 @@ void TensorTable::resolve(const gguf::File& file) {
     const size_t shown = std::min(problems.size(), most);
     std::string list = fmt::format("{}", fmt::join(problems.begin(), problems.begin() + long(shown), "; "));
     if (problems.size() > most) list += fmt::format("; and {} more", problems.size() - most);
-    fail(Status::bad_model, "'{}' does not hold the model its metadata describes ({} problem{}): {}", file.path(),
-         problems.size(), problems.size() == 1 ? "" : "s", list);
+    fail(Status::bad_model, "'{}' does not hold the model its metadata describes ({} problem{}): {}",
+         file.path(), problems.size(), problems.size() == 1 ? "" : "s", list);
 }
 
 WeightSource shard_source(const TensorEntry& entry, const Hyperparameters& h, const Share& share) {

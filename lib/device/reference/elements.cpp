@@ -46,12 +46,15 @@ void ReferenceDevice::rms_norm(Rows y, Rows x, const float* gain, float eps) {
     }
 }
 
-void ReferenceDevice::l2_norm(Rows y, Rows x, float eps) {
-    check_same_shape(x, y);
-    for (int64_t r = 0; r < x.rows; ++r) {
-        const double factor = 1.0 / std::sqrt(sum_of_squares(x.row(r), x.width) + double(eps));
-        for (int64_t i = 0; i < x.width; ++i) y.row(r)[i] = float(double(x.row(r)[i]) * factor);
-    }
+void ReferenceDevice::l2_norm(Rows x, int32_t heads, float eps) {
+    COTERIE_CHECK(heads > 0 && x.width % heads == 0);
+    const int64_t dim = x.width / heads;
+    for (int64_t r = 0; r < x.rows; ++r)
+        for (int32_t head = 0; head < heads; ++head) {
+            float* part = x.row(r) + head * dim;
+            const double factor = 1.0 / std::sqrt(sum_of_squares(part, dim) + double(eps));
+            for (int64_t i = 0; i < dim; ++i) part[i] = float(double(part[i]) * factor);
+        }
 }
 
 void ReferenceDevice::add(Rows x, Rows y) {

@@ -34,7 +34,7 @@ class ReferenceDevice final : public Device {
 
     void embed(Rows y, const Weight& table, const Step& step, float scale, int64_t first) override;
     void rms_norm(Rows y, Rows x, const float* gain, float eps) override;
-    void l2_norm(Rows y, Rows x, float eps) override;
+    void l2_norm(Rows x, int32_t heads, float eps) override;
     void linear(Rows y, const Weight& weight, Rows x, const float* bias) override;
     void add(Rows x, Rows y) override;
     void activate(Rows y, Rows gate, Rows up, Activation activation) override;
