@@ -36,8 +36,8 @@ void norms(const Trial& t, const Json& j) {
     const Rows x = b.rows(floats(j["x"]), 3, 20, 4), y = b.blank(3, 20);
     t.device.rms_norm(y, x, b.put(floats(j["gain"])), 1e-6f);
     t.close("rms_norm", b.read(y), floats(j["rms"]));
-    t.device.l2_norm(x, x, 1e-6f);
-    t.close("l2_norm", b.read(x), floats(j["l2"]));
+    t.device.l2_norm(x, 2, 1e-6f);
+    t.close("l2_norm", b.read(x), floats(j["l2_of_halves"]));
 }
 
 void activations(const Trial& t, const Json& j) {

@@ -47,6 +47,7 @@ void ReferenceDevice::rms_norm(Rows y, Rows x, const float* gain, float eps) {
 }
 
 void ReferenceDevice::l2_norm(Rows x, int32_t heads, float eps) {
+    check_rows(x);
     COTERIE_CHECK(heads > 0 && x.width % heads == 0);
     const int64_t dim = x.width / heads;
     for (int64_t r = 0; r < x.rows; ++r)

@@ -34,7 +34,7 @@ def flat(x):
 def norms():
     x, gain = draw(3, 20), draw(20)
     rms = torch.nn.functional.rms_norm(x, [20], weight=gain, eps=1e-6)
-    return dict(x=flat(x), gain=flat(gain), rms=flat(rms), l2=flat(qwen3_next.l2norm(x, eps=1e-6)))
+    return dict(x=flat(x), gain=flat(gain), rms=flat(rms), l2_of_halves=flat(qwen3_next.l2norm(x.view(3, 2, 10), eps=1e-6)))
 
 
 def activations():
