@@ -62,6 +62,11 @@ class Weight {
     virtual ~Weight() = default;
     const Type type;  // as in the file
     const int64_t in, out, experts;
+    // What it takes on the device, once all of it has been touched; here: as in the file.
+    virtual uint64_t bytes() const {
+        const TypeTraits& t = traits(type);
+        return uint64_t(double(in) / t.block_elements * t.block_bytes) * uint64_t(out) * uint64_t(experts);
+    }
 };
 
 // Device memory.

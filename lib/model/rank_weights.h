@@ -31,6 +31,15 @@ class RankWeights {
         slot(part, layer).vector = std::move(vector);
     }
 
+    uint64_t bytes() const {
+        uint64_t sum = 0;
+        for (const Slot& s : slots_) {
+            if (s.weight) sum += s.weight->bytes();
+            if (s.vector) sum += s.vector->bytes();
+        }
+        return sum;
+    }
+
     Rope rope, rope_local;                                   // of global and of windowed layers
     std::unique_ptr<Buffer> frequencies, local_frequencies;  // what they point to
 

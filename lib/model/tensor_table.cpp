@@ -174,6 +174,18 @@ void TensorTable::resolve(const gguf::File& file) {
          file.path(), problems.size(), problems.size() == 1 ? "" : "s", list);
 }
 
+bool holds(const TensorEntry& entry, const Share& share) {
+    if (entry.found < 0) return false;
+    if (entry.layer >= 0) return entry.layer >= share.layers.begin && entry.layer < share.layers.end;
+    switch (entry.part) {
+        case Part::token_embedding: return share.has_embedding;
+        case Part::output_norm:
+        case Part::output:
+        case Part::output_bias: return share.has_head;
+        default: return true;
+    }
+}
+
 WeightSource shard_source(const TensorEntry& entry, const Hyperparameters& h, const Share& share) {
     WeightSource result;
     const gguf::Tensor& first = *entry.tensors.front();

@@ -121,6 +121,8 @@ class TensorTable {
     std::vector<TensorEntry> entries_;
 };
 
+// Whether the rank's layers and ends need the entry, and the file has it.
+bool holds(const TensorEntry& entry, const Share& share);
 // What a rank keeps of an entry; empty ranges mean nothing.
 WeightSource shard_source(const TensorEntry& entry, const Hyperparameters& h, const Share& share);
 

@@ -1,0 +1,205 @@
+#include "execute/runner.h"
+
+#include <algorithm>
+
+#include "base/failure.h"
+#include "execute/loader.h"
+#include "plan/dry_device.h"
+
+namespace coterie {
+
+struct Runner::Rank {
+    std::unique_ptr<Device> device;
+    std::unique_ptr<Communicator> communicator;
+    Share share;
+    RankWeights weights{0};
+    std::unique_ptr<Cache> cache;
+    std::unique_ptr<States> states;
+    std::unique_ptr<Buffer> scratch, logits;
+};
+
+template <typename Function>
+void Runner::on_all(Function&& function) {
+    if (failed_)
+        fail(Status::device_lost,
+             "a device of this engine failed earlier; create a new engine on the devices that are left");
+    if (!team_) return function(*ranks_[0]);
+    try {
+        team_->run([&](int member) {
+            Rank& rank = *ranks_[size_t(member)];
+            try {
+                function(rank);
+            } catch (...) {
+                rank.communicator->abort();
+                throw;
+            }
+        });
+    } catch (...) {
+        failed_ = true;
+        throw;
+    }
+}
+
+Runner::Runner(std::shared_ptr<const Model> model, std::vector<RankPlace> places, const RunnerShape& shape,
+               const ProgressCallback& progress)
+    : model_(std::move(model)), shape_(shape) {
+    COTERIE_CHECK(!places.empty() && shape.step_rows > 0 && shape.step_outputs > 0 && shape.page_tokens > 0);
+    for (RankPlace& place : places) {
+        auto rank = std::make_unique<Rank>();
+        rank->device = std::move(place.device);
+        rank->communicator = std::move(place.communicator);
+        rank->share = std::move(place.share);
+        ranks_.push_back(std::move(rank));
+    }
+    if (ranks_.size() > 1) team_ = std::make_unique<ThreadTeam>(int(ranks_.size()));
+    const Hyperparameters& h = model_->numbers();
+    on_all([&](Rank& rank) {
+        CacheShape cache = cache_shape(h, rank.share);
+        cache.key_type = shape_.key_type;
+        cache.value_type = shape_.value_type;
+        cache.page_tokens = shape_.page_tokens;
+        cache.pages = shape_.pages;
+        StateShape states = state_shape(h, rank.share);
+        states.slots = shape_.state_slots;
+        const Work work = dry_run(*model_, rank.share, cache, {shape_.step_rows, shape_.step_outputs, 0});
+        if (!cache.layers.empty()) rank.cache = rank.device->make_cache(cache);
+        if (!states.layers.empty()) rank.states = rank.device->make_states(states);
+        rank.scratch = rank.device->allocate(work.scratch_bytes);
+        rank.logits =
+            rank.device->allocate(uint64_t(shape_.step_outputs) * uint64_t(h.vocabulary) * sizeof(float));
+        rank.weights = load_weights(*model_, rank.share, *rank.device, shape_.context_tokens,
+                                    &rank == ranks_[0].get() ? progress : ProgressCallback{});
+    });
+}
+
+Runner::~Runner() = default;
+
+int Runner::ranks() const {
+    return int(ranks_.size());
+}
+const Device& Runner::device(int rank) const {
+    return *ranks_[size_t(rank)]->device;
+}
+
+void Runner::check(const Step& step) const {
+    const int64_t rows = step.rows();
+    COTERIE_CHECK(rows > 0 && rows <= shape_.step_rows &&
+                  int64_t(step.outputs.size()) <= shape_.step_outputs);
+    COTERIE_CHECK(int64_t(step.positions.size()) == rows && int64_t(step.span_of.size()) == rows);
+    COTERIE_CHECK(step.page_tokens == shape_.page_tokens);
+    int64_t at = 0;
+    for (const Span& span : step.spans) {
+        COTERIE_CHECK(span.first_row == at && span.rows > 0);
+        at += span.rows;
+        COTERIE_CHECK((int64_t(span.position) + span.rows + shape_.page_tokens - 1) / shape_.page_tokens <=
+                      step.pages_per_sequence);
+    }
+    COTERIE_CHECK(at == rows);
+    for (const int32_t token : step.tokens)
+        if (token < 0 || token >= model_->numbers().vocabulary)
+            fail(Status::invalid_argument, "token {} is not in the vocabulary of {} tokens", token,
+                 model_->numbers().vocabulary);
+}
+
+void Runner::step_on(Rank& rank, const Step& step) {
+    rank.device->begin(step);
+    Scratch scratch(rank.scratch->data(), rank.scratch->bytes());
+    Pass pass{*rank.device,
+              *rank.communicator,
+              model_->numbers(),
+              rank.share,
+              rank.weights,
+              rank.cache.get(),
+              rank.states.get(),
+              scratch,
+              step,
+              Rows(static_cast<float*>(rank.logits->data()), int64_t(step.outputs.size()),
+                   model_->numbers().vocabulary)};
+    model_->architecture().forward(pass);
+    rank.device->wait();
+}
+
+void Runner::run(const Step& step, std::span<float> logits) {
+    check(step);
+    const size_t wanted = step.outputs.size() * size_t(model_->numbers().vocabulary);
+    COTERIE_CHECK(logits.size() >= wanted);
+    on_all([&](Rank& rank) { step_on(rank, step); });
+    // Any rank with the head has all logits: the ranks gathered them.
+    for (const std::unique_ptr<Rank>& rank : ranks_)
+        if (rank->share.has_head) {
+            rank->device->read(logits.data(), rank->logits->data(), wanted * sizeof(float));
+            return;
+        }
+}
+
+void Runner::copy_page(int32_t from, int32_t to) {
+    on_all([&](Rank& rank) {
+        if (rank.cache) rank.device->copy_page(*rank.cache, from, to);
+    });
+}
+void Runner::clear_state(int32_t slot) {
+    on_all([&](Rank& rank) {
+        if (rank.states) rank.device->clear_state(*rank.states, slot);
+    });
+}
+void Runner::copy_state(int32_t from, int32_t to) {
+    on_all([&](Rank& rank) {
+        if (rank.states) rank.device->copy_state(*rank.states, from, to);
+    });
+}
+
+uint64_t Runner::page_bytes() const {
+    uint64_t bytes = 0;
+    for (const auto& rank : ranks_) bytes += rank->cache ? rank->cache->shape.page_bytes() : 0;
+    return bytes;
+}
+uint64_t Runner::state_bytes() const {
+    uint64_t bytes = 0;
+    for (const auto& rank : ranks_) bytes += rank->states ? rank->states->shape.slot_bytes() : 0;
+    return bytes;
+}
+
+void Runner::read_page(int32_t page, std::byte* to) {
+    for (const auto& rank : ranks_)
+        if (rank->cache) {
+            rank->device->read_page(*rank->cache, page, to);
+            to += rank->cache->shape.page_bytes();
+        }
+}
+void Runner::write_page(int32_t page, const std::byte* from) {
+    for (const auto& rank : ranks_)
+        if (rank->cache) {
+            rank->device->write_page(*rank->cache, page, from);
+            from += rank->cache->shape.page_bytes();
+        }
+}
+void Runner::read_state(int32_t slot, std::byte* to) {
+    for (const auto& rank : ranks_)
+        if (rank->states) {
+            rank->device->read_state(*rank->states, slot, to);
+            to += rank->states->shape.slot_bytes();
+        }
+}
+void Runner::write_state(int32_t slot, const std::byte* from) {
+    for (const auto& rank : ranks_)
+        if (rank->states) {
+            rank->device->write_state(*rank->states, slot, from);
+            from += rank->states->shape.slot_bytes();
+        }
+}
+
+std::vector<RankMemory> Runner::memory() const {
+    std::vector<RankMemory> result;
+    for (const auto& rank : ranks_) {
+        RankMemory m;
+        m.device = rank->device->name();
+        m.weights = rank->weights.bytes();
+        if (rank->cache) m.cache = rank->cache->shape.page_bytes() * uint64_t(rank->cache->shape.pages);
+        if (rank->states) m.states = rank->states->shape.slot_bytes() * uint64_t(rank->states->shape.slots);
+        m.scratch = rank->scratch->bytes() + rank->logits->bytes();
+        result.push_back(m);
+    }
+    return result;
+}
+
+}  // namespace coterie

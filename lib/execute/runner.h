@@ -1,0 +1,84 @@
+// Runs steps of a model placed on ranks: one device, weights, cache, states and scratch per rank; one thread
+// per rank when there are several. Everything is allocated here, nothing in a step. One caller at a time.
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/progress.h"
+#include "device/communicator.h"
+#include "model/model.h"
+
+namespace coterie {
+
+struct RunnerShape {
+    int64_t step_rows = 512;    // most rows of a step
+    int64_t step_outputs = 16;  // most rows of a step whose logits are wanted
+    int32_t page_tokens = 64;
+    int32_t pages = 0;        // of the cache, shared by all sequences
+    int32_t state_slots = 0;  // of models with recurrent states
+    Type key_type = Type::F16, value_type = Type::F16;
+    int64_t context_tokens = 0;  // longest sequence (chooses rope factors)
+};
+
+// What a rank holds, in bytes.
+struct RankMemory {
+    std::string device;
+    uint64_t weights = 0, cache = 0, states = 0, scratch = 0;
+};
+
+struct RankPlace {
+    std::unique_ptr<Device> device;
+    std::unique_ptr<Communicator> communicator;
+    Share share;
+};
+
+class Runner {
+  public:
+    // Loads the weights. places: one per rank, in rank order. Throws what devices throw; the first failure of
+    // any rank.
+    Runner(std::shared_ptr<const Model> model, std::vector<RankPlace> places, const RunnerShape& shape,
+           const ProgressCallback& progress = {});
+    ~Runner();
+    Runner(const Runner&) = delete;
+    Runner& operator=(const Runner&) = delete;
+
+    // Runs a step and copies the wanted rows' logits to `logits` [outputs, vocabulary]. Checks the step
+    // first.
+    void run(const Step& step, std::span<float> logits);
+
+    // On every rank.
+    void copy_page(int32_t from, int32_t to);
+    void clear_state(int32_t slot);
+    void copy_state(int32_t from, int32_t to);
+    // A page or slot of all ranks, rank after rank; for saving and restoring.
+    uint64_t page_bytes() const;
+    uint64_t state_bytes() const;
+    void read_page(int32_t page, std::byte* to);
+    void write_page(int32_t page, const std::byte* from);
+    void read_state(int32_t slot, std::byte* to);
+    void write_state(int32_t slot, const std::byte* from);
+
+    const Model& model() const { return *model_; }
+    const RunnerShape& shape() const { return shape_; }
+    int ranks() const;
+    const Device& device(int rank) const;
+    std::vector<RankMemory> memory() const;
+
+  private:
+    struct Rank;
+    void check(const Step& step) const;
+    void step_on(Rank& rank, const Step& step);
+    template <typename Function>
+    void on_all(Function&& function);
+
+    std::shared_ptr<const Model> model_;
+    RunnerShape shape_;
+    std::vector<std::unique_ptr<Rank>> ranks_;
+    std::unique_ptr<ThreadTeam> team_;  // one member per rank; absent for a lone rank
+    bool failed_ = false;               // a rank failed: nothing more is run
+};
+
+}  // namespace coterie
