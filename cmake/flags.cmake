@@ -16,6 +16,10 @@ if(COTERIE_SANITIZE)
                          -fno-sanitize-recover=all)
   target_link_options(coterie_flags INTERFACE -fsanitize=${COTERIE_SANITIZE})
 endif()
+if(COTERIE_FUZZ)  # coverage of the library, which guides the fuzzers
+  target_compile_options(coterie_flags INTERFACE -fsanitize=fuzzer-no-link)
+  target_link_options(coterie_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 
 # Files named *_avx2.cpp and *_avx512.cpp are compiled for that instruction set and called only after a run-time check.
 function(coterie_instruction_sets target)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes tests/data/gguf: small GGUF files written by the `gguf` package (PyPI), and what its own reader finds in them.
+"""Makes tests/data/gguf: small GGUF files written by the `gguf` package (PyPI), and what its own reader finds in them;
+and the fuzzer's first file, which has one value of each type and a few weights.
 
 Run in an environment with gguf and numpy:  python3 tests/gguf/make_files.py
 """
@@ -11,10 +12,11 @@ import gguf
 import numpy
 
 OUT = pathlib.Path(__file__).parent.parent / "data" / "gguf"
+SEED = pathlib.Path(__file__).parent.parent / "fuzz" / "corpus" / "gguf" / "seed.gguf"
 random = numpy.random.default_rng(17)
 
 
-def fill(writer):
+def fill_metadata(writer, vocabulary):
     writer.add_name("a small mixture \u00e9\u4e2d\U0001f600")
     writer.add_expert_count(4)
     writer.add_expert_used_count(1)
@@ -30,11 +32,15 @@ def fill(writer):
     writer.add_float64("test.f64", 0.1)
     writer.add_bool("test.true", True)
     writer.add_bool("test.false", False)
-    writer.add_token_list(["<s>", "\u0120the", "", "\u00e9"] + [f"token{i}" for i in range(60)])
-    writer.add_token_scores([-0.5 * i for i in range(64)])
-    writer.add_token_types([1] * 64)
+    writer.add_token_list(["<s>", "\u0120the", "", "\u00e9"] + [f"token{i}" for i in range(vocabulary - 4)])
+    writer.add_token_scores([-0.5 * i for i in range(vocabulary)])
+    writer.add_token_types([1] * vocabulary)
     writer.add_array("test.bools", [True, False, True])
     writer.add_array("test.nested", [[1, 2], [3]])
+
+
+def fill(writer):
+    fill_metadata(writer, 64)
     kinds = gguf.GGMLQuantizationType
 
     def tensor(name, rows, columns, kind, leading=()):
@@ -94,12 +100,20 @@ def expectation(path):
 
 def main():
     OUT.mkdir(parents=True, exist_ok=True)
+    SEED.parent.mkdir(parents=True, exist_ok=True)
     for old in OUT.glob("*.gguf"):
         old.unlink()
     finish(write("small.gguf"))
     aligned = write("aligned.gguf")
     aligned.add_custom_alignment(128)
     finish(aligned)
+    seed = gguf.GGUFWriter(SEED, "qwen3moe")
+    fill_metadata(seed, 5)
+    seed.add_custom_alignment(8)
+    seed.add_tensor("output_norm.weight", numpy.ones(4, dtype=numpy.float32))
+    row = gguf.quants.quantize(random.standard_normal((1, 32), dtype=numpy.float32), gguf.GGMLQuantizationType.Q4_0)
+    seed.add_tensor("blk.0.ffn_up_exps.weight", row, raw_dtype=gguf.GGMLQuantizationType.Q4_0)
+    finish(seed)
     finish(write("set.gguf", split_max_tensors=4))
     expected = {path.name: expectation(path) for path in sorted(OUT.glob("*.gguf"))}
     (OUT / "expected.json").write_text(json.dumps(expected, ensure_ascii=True, separators=(",", ":")) + "\n")
