@@ -1,0 +1,28 @@
+// Matrix products over packed weights for one thread: which kernel, in which order. Threads take ranges of
+// groups.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "base/threads.h"
+#include "device/cpu/kernels.h"
+
+namespace coterie::cpu {
+
+// y[m][16 g + i] for the groups g of the range and all m < rows: x[m] is a row of activations (see
+// kernels.h), y's rows are `stride` floats apart. Every byte of the weights is read once for up to panel_rows
+// rows.
+void multiply(const Kernels& kernels, const PackedShape& shape, const std::byte* weights, Range groups,
+              const void* const* x, int64_t rows, float* y, int64_t stride);
+
+// One group against one row, for several matrices of one shape at once: y[s][0..16).
+struct Stream {
+    const std::byte* group;
+    const void* x;
+    float* y;
+};
+void multiply_streams(const Product& product, const PackedShape& shape, const Stream* streams, int count);
+
+constexpr int64_t panel_rows = 96;  // activations of 2048 columns: 288 KiB, a part of a core's L2
+
+}  // namespace coterie::cpu
