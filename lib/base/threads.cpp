@@ -11,20 +11,8 @@
 #include <string>
 #include <utility>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 namespace coterie {
 namespace {
-
-void relax() {
-#if defined(__x86_64__)
-    _mm_pause();
-#else
-    std::this_thread::yield();
-#endif
-}
 
 // How long to spin before sleeping or yielding, in pauses: about 50 us.
 constexpr int spins_before_sleep = 20000;

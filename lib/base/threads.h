@@ -15,6 +15,15 @@ namespace coterie {
 // Cores this process may use: affinity and cgroup limits respected, physical cores counted once where known.
 int usable_cores();
 
+// One turn of a waiting loop that spins.
+inline void relax() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#else
+    std::this_thread::yield();
+#endif
+}
+
 class ThreadTeam {
   public:
     // threads <= 0 means usable_cores(). With pin, member i is bound to the i-th usable core (physical cores
