@@ -36,8 +36,8 @@ int64_t first(const std::byte* p, int64_t n, Test bad) {
 
 template <typename Block, size_t... scales>
 int64_t first_with_halves(const std::byte* p, int64_t n) {
-    return first<sizeof(Block)>(p, n,
-                                [](const std::byte* block) { return (bad_half(block + scales) | ...); });
+    return first<sizeof(Block)>(
+        p, n, [](const std::byte* block) { return (unsigned(bad_half(block + scales)) | ...) != 0; });
 }
 
 }  // namespace
