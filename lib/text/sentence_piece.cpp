@@ -10,13 +10,22 @@
 
 namespace coterie::text {
 
+std::string with_plain_spaces(std::string_view text) {
+    constexpr std::string_view visible = "\xe2\x96\x81";  // U+2581
+    std::string out;
+    out.reserve(text.size());
+    for (size_t found; (found = text.find(visible)) != std::string_view::npos;) {
+        out.append(text.substr(0, found)).push_back(' ');
+        text.remove_prefix(found + visible.size());
+    }
+    return out.append(text);
+}
+
 // The first space that follows something else; merges across it are impossible where no token holds such a
 // place.
 static size_t next_word(std::string_view text) {
-    size_t at = 0;
-    while (at < text.size() && text.substr(at, visible_space.size()) == visible_space)
-        at += visible_space.size();
-    return text.find(visible_space, at);
+    const size_t begin = text.find_first_not_of(' ');
+    return begin == std::string_view::npos ? begin : text.find(' ', begin);
 }
 
 SentencePieceEncoder::SentencePieceEncoder(const std::vector<std::string_view>& tokens,

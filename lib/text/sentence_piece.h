@@ -12,17 +12,18 @@
 
 namespace coterie::text {
 
-inline constexpr std::string_view visible_space = "\xe2\x96\x81";  // U+2581, as vocabularies write a space
+// The text with every U+2581 as a space.
+std::string with_plain_spaces(std::string_view text);
 
 class SentencePieceEncoder {
   public:
-    // tokens: each token as in the file, empty for those that ordinary text must never become. They must
-    // outlive this. scores: one for each token, or empty. byte_tokens: the token of each byte value, or -1.
-    // unknown: a token, or -1.
+    // tokens: each token's text with plain spaces, empty for those that ordinary text must never become; they
+    // must outlive this. scores: one for each token, or empty. byte_tokens: the token of each byte value, or
+    // -1. unknown: a token, or -1.
     SentencePieceEncoder(const std::vector<std::string_view>& tokens, const std::vector<float>& scores,
                          const int32_t (&byte_tokens)[256], int32_t unknown);
 
-    // Appends the ids of a text whose spaces are visible already.
+    // Appends the ids of a text with plain spaces.
     void encode(std::string_view text, Merger& merger, std::vector<int32_t>& ids) const;
 
     int32_t find(std::string_view token) const;  // -1 if it is no token

@@ -27,17 +27,6 @@ static int byte_value(std::string_view text) {
     return value;
 }
 
-static std::string with_plain_spaces(std::string_view text) {
-    std::string out;
-    out.reserve(text.size());
-    for (size_t at = 0; at < text.size();) {
-        const bool space = text.substr(at, visible_space.size()) == visible_space;
-        out.push_back(space ? ' ' : text[at]);
-        at += space ? visible_space.size() : 1;
-    }
-    return out;
-}
-
 Tokenizer::Tokenizer(const VocabularyData& data) : model_(data.model) {
     const bool spm = model_ == "llama";
     if (!spm && model_ != "gpt2")
@@ -118,7 +107,7 @@ void Tokenizer::build_encoder(const VocabularyData& data, const std::vector<bool
         for (size_t id = 0; id < n; ++id) {
             const int byte = types_[id] == TokenType::byte ? byte_value(data.tokens[id]) : -1;
             if (byte >= 0) byte_tokens[byte] = int32_t(id);
-            if (ordinary[id]) tokens[id] = data.tokens[id];
+            if (ordinary[id]) tokens[id] = bytes(int32_t(id));
         }
         sentence_pieces_ =
             std::make_unique<const SentencePieceEncoder>(tokens, data.scores, byte_tokens, unknown_);
@@ -167,15 +156,9 @@ void Tokenizer::encode_plain(std::string_view text, bool prefix, std::vector<int
         for (const std::string_view piece : pieces) byte_pairs_->encode(piece, merger, ids);
         return;
     }
-    std::string visible;
-    visible.reserve(text.size() + text.size() / 2 + visible_space.size());
-    if (prefix) visible += visible_space;
-    for (const char c : text)
-        if (c == ' ')
-            visible += visible_space;
-        else
-            visible.push_back(c);
-    sentence_pieces_->encode(visible, merger, ids);
+    std::string plain = with_plain_spaces(text);
+    if (prefix) plain.insert(plain.begin(), ' ');
+    sentence_pieces_->encode(plain, merger, ids);
 }
 
 std::string_view Tokenizer::bytes(int32_t id) const {
@@ -214,14 +197,8 @@ bool Tokenizer::is_end(int32_t id) const {
 std::optional<int32_t> Tokenizer::find(std::string_view text) const {
     const SpecialTokens::Match special = special_.find(text, 0, true);
     if (special.id >= 0 && special.begin == 0 && special.length == text.size()) return special.id;
-    int32_t id;
-    if (byte_pairs_) {
-        id = byte_pairs_->find(text);
-    } else {
-        std::string visible;
-        for (const char c : text) c == ' ' ? visible += visible_space : visible += c;
-        id = sentence_pieces_->find(visible);
-    }
+    const int32_t id =
+        byte_pairs_ ? byte_pairs_->find(text) : sentence_pieces_->find(with_plain_spaces(text));
     return id < 0 ? std::nullopt : std::optional<int32_t>(id);
 }
 
