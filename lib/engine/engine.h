@@ -1,0 +1,76 @@
+// A model placed on devices, serving generations: owns the runner, the scheduler and the thread that drives
+// them. Any thread may submit, cancel and read statistics.
+#pragma once
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/log.h"
+#include "base/progress.h"
+#include "engine/scheduler.h"
+
+namespace coterie {
+
+struct EngineOptions {
+    std::string devices;         // "" = "cpu"; "cpu:4" = four CPU ranks; "reference"
+    std::string isa;             // of the CPU device; "" = the best there is
+    int32_t threads = 0;         // 0: all usable cores
+    int64_t context_tokens = 0;  // of one sequence; 0: the model's, at most default_context_tokens
+    int32_t parallel = 0;        // sequences at once; 0: 1
+    int64_t step_rows = 0;       // 0: 512
+    Type key_type = Type::F16, value_type = Type::F16;
+    int32_t queue = 0;         // waiting generations before busy; 0: 64
+    int32_t checkpoints = -1;  // of recurrent states; -1: chosen
+    bool reuse_prefixes = true;
+    Log log;
+};
+
+constexpr int64_t default_context_tokens = 8192;
+
+enum class EngineState : int32_t { ready = 0, degraded = 1, lost = 2 };
+
+class Engine {
+  public:
+    // Places and loads the model. Throws what planning and loading throw.
+    Engine(std::shared_ptr<const Model> model, std::shared_ptr<const text::Tokenizer> tokenizer,
+           EngineOptions options, const ProgressCallback& progress = {});
+    ~Engine();
+    Engine(const Engine&) = delete;
+    Engine& operator=(const Engine&) = delete;
+
+    // Throws invalid_argument (an empty or too long prompt, a token outside the vocabulary), busy, or
+    // device_lost.
+    std::shared_ptr<Generation> submit(GenerationRequest request);
+
+    const Model& model() const { return *model_; }
+    const text::Tokenizer& tokenizer() const { return *tokenizer_; }
+    const EngineOptions& options() const { return options_; }
+    const Runner& runner() const { return *runner_; }
+    EngineState state() const;
+    std::string state_reason() const;
+    SchedulerStatistics statistics() const;
+
+  private:
+    void work();
+    void lose(const Failure& failure);
+
+    std::shared_ptr<const Model> model_;
+    std::shared_ptr<const text::Tokenizer> tokenizer_;
+    EngineOptions options_;
+    std::unique_ptr<Runner> runner_;
+    std::unique_ptr<Scheduler> scheduler_;
+
+    mutable std::mutex mutex_;
+    std::condition_variable wake_;
+    std::vector<std::pair<std::shared_ptr<Generation>, GenerationRequest>> inbox_;
+    SchedulerStatistics statistics_;
+    EngineState state_ = EngineState::ready;
+    std::optional<Failure> lost_;
+    bool stop_ = false;
+    std::thread thread_;
+};
+
+}  // namespace coterie

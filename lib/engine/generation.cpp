@@ -1,0 +1,59 @@
+#include "engine/generation.h"
+
+namespace coterie {
+
+Generation::Next Generation::next(Piece& piece, std::chrono::milliseconds timeout) {
+    std::unique_lock lock(mutex_);
+    const auto ready = [&] { return !pieces_.empty() || reason_ != FinishReason::none; };
+    if (timeout.count() < 0)
+        changed_.wait(lock, ready);
+    else if (!changed_.wait_for(lock, timeout, ready))
+        return Next::timeout;
+    if (pieces_.empty()) return Next::finished;
+    piece = std::move(pieces_.front());
+    pieces_.pop_front();
+    return Next::piece;
+}
+
+FinishReason Generation::reason() const {
+    std::lock_guard lock(mutex_);
+    return reason_;
+}
+std::string Generation::stop_string() const {
+    std::lock_guard lock(mutex_);
+    return stop_string_;
+}
+std::optional<Failure> Generation::failure() const {
+    std::lock_guard lock(mutex_);
+    return failure_;
+}
+GenerationStatistics Generation::statistics() const {
+    std::lock_guard lock(mutex_);
+    return statistics_;
+}
+
+void Generation::push(Piece piece) {
+    {
+        std::lock_guard lock(mutex_);
+        pieces_.push_back(std::move(piece));
+    }
+    changed_.notify_all();
+}
+
+void Generation::finish(FinishReason reason, std::string stop_string, std::optional<Failure> failure) {
+    {
+        std::lock_guard lock(mutex_);
+        if (reason_ != FinishReason::none) return;
+        reason_ = reason;
+        stop_string_ = std::move(stop_string);
+        failure_ = std::move(failure);
+    }
+    changed_.notify_all();
+}
+
+void Generation::set_statistics(const GenerationStatistics& statistics) {
+    std::lock_guard lock(mutex_);
+    statistics_ = statistics;
+}
+
+}  // namespace coterie

@@ -1,0 +1,102 @@
+// One generation: what a caller asked for, and the stream that answers it. The scheduler writes, one reader
+// reads; cancel() may come from any thread. Tokens that were produced are never lost, whatever ends the
+// stream.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/failure.h"
+#include "sample/sampler.h"
+
+namespace coterie {
+
+enum class FinishReason : int32_t {
+    none = 0,         // still running
+    end_token = 1,    // the model ended its answer
+    stop_string = 2,  // one of the caller's stop strings came
+    token_limit = 3,  // max_tokens reached
+    context_full = 4,
+    cancelled = 5,
+    time_limit = 6,
+    failed = 7,  // see the failure
+};
+
+// What happens when a sequence reaches the context limit.
+enum class ContextPolicy { stop, shift };
+
+// Which tokens may come next; the structured-output machinery implements it. One per generation.
+class TokenConstraint {
+  public:
+    virtual ~TokenConstraint() = default;
+    // Bit i set: token i is allowed. False: everything is allowed, the bits were not touched.
+    virtual bool mask(std::span<uint32_t> bits) = 0;
+    virtual void accept(int32_t token) = 0;
+};
+
+struct GenerationRequest {
+    std::vector<int32_t> prompt;
+    SamplingOptions sampling;
+    int64_t max_tokens = -1;  // -1: until the context is full
+    std::vector<std::string> stop;
+    bool ignore_end = false;                  // go on after end tokens
+    bool special_text = false;                // give the text of control tokens
+    int32_t logprobs = -1;                    // alternatives per token; -1: none
+    bool want_logits = false;                 // of every generated token
+    int32_t priority = 0;                     // higher goes first
+    std::chrono::milliseconds time_limit{0};  // 0: none
+    ContextPolicy context_policy = ContextPolicy::stop;
+    std::unique_ptr<TokenConstraint> constraint;
+};
+
+struct Piece {
+    int32_t token = -1;
+    std::string text;  // whole characters that became certain with this token; may be empty
+    std::optional<TokenLogprobs> logprobs;
+    std::vector<float> logits;
+};
+
+struct GenerationStatistics {
+    int64_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
+    int64_t queue_us = 0, prefill_us = 0, decode_us = 0;  // waiting, until the first token, after it
+    int32_t preemptions = 0;
+};
+
+class Generation {
+  public:
+    enum class Next { piece, finished, timeout };
+    // Waits for the next piece. timeout < 0: for ever.
+    Next next(Piece& piece, std::chrono::milliseconds timeout);
+    // Asks the scheduler to stop; seen within one step.
+    void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+
+    FinishReason reason() const;
+    std::string stop_string() const;         // which one matched
+    std::optional<Failure> failure() const;  // why it failed
+    GenerationStatistics statistics() const;
+
+    // For the scheduler.
+    void push(Piece piece);
+    void finish(FinishReason reason, std::string stop_string = {}, std::optional<Failure> failure = {});
+    void set_statistics(const GenerationStatistics& statistics);
+    bool cancel_wanted() const { return cancelled_.load(std::memory_order_relaxed); }
+
+  private:
+    std::atomic<bool> cancelled_{false};
+    mutable std::mutex mutex_;
+    std::condition_variable changed_;
+    std::deque<Piece> pieces_;
+    FinishReason reason_ = FinishReason::none;
+    std::string stop_string_;
+    std::optional<Failure> failure_;
+    GenerationStatistics statistics_;
+};
+
+}  // namespace coterie
