@@ -34,7 +34,7 @@ Engine::Engine(std::shared_ptr<const Model> model, std::shared_ptr<const text::T
     shape.step_rows = options_.step_rows;
     shape.step_outputs = options_.parallel;
     shape.page_tokens = page_tokens;
-    shape.pages = int32_t(pages_for(options_.context_tokens + 1) * options_.parallel);
+    shape.pages = int32_t(pages_for(options_.context_tokens) * options_.parallel);
     shape.state_slots = options_.parallel + options_.checkpoints;
     shape.key_type = options_.key_type;
     shape.value_type = options_.value_type;
@@ -47,7 +47,7 @@ Engine::Engine(std::shared_ptr<const Model> model, std::shared_ptr<const text::T
                              runner_->device(rank).description()));
     SchedulerOptions s;
     s.sequences = options_.parallel;
-    s.context_tokens = options_.context_tokens + 1;
+    s.context_tokens = options_.context_tokens;
     s.step_rows = options_.step_rows;
     s.checkpoints = options_.checkpoints;
     s.reuse_prefixes = options_.reuse_prefixes;

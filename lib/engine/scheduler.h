@@ -12,6 +12,7 @@
 #include "engine/generation.h"
 #include "engine/page_pool.h"
 #include "execute/runner.h"
+#include "sample/stop_matcher.h"
 #include "text/detokenizer.h"
 #include "text/tokenizer.h"
 
