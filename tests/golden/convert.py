@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """From a Hugging Face model to a GGUF file: names, metadata and the transforms that GGUF files expect.
 
-Not for speed or size: everything is held in memory as float64 and written as F32 (or F16). What must stay true: a file
-read back means the same function as the model. `convert` can be asked to prove that no value was rounded.
+Not for speed or size: everything is held in memory as float64 and written as F32 (or F16). What must stay
+true: a file read back means the same function as the model. `convert` can be asked to prove that no value
+was rounded.
 
-Architectures: llama (and Mixtral), qwen2, qwen2moe, qwen3, qwen3moe, gemma3, qwen35, qwen35moe, qwen3next, gpt-oss.
+Architectures: llama (and Mixtral), qwen2, qwen2moe, qwen3, qwen3moe, gemma3, qwen35, qwen35moe, qwen3next,
+gpt-oss.
 
-usage: convert.py MODEL_FOLDER OUT.gguf [--f16]     (folder: config.json, *.safetensors, tokenizer.json with byte-level BPE)
+usage: convert.py MODEL_FOLDER OUT.gguf [--f16]
+The folder has config.json, *.safetensors, tokenizer.json with byte-level BPE and tokenizer_config.json.
 """
 
 import json
@@ -35,7 +38,8 @@ ARCHITECTURES = {
     "gpt_oss": "gpt-oss",
 }
 
-# Names inside a block that only change their spelling. Order matters nowhere; what is not here has a transform below.
+# Names inside a block that only change their spelling. Order matters nowhere; what is not here has a
+# transform below.
 PLAIN = {
     "input_layernorm": "attn_norm",
     "self_attn.q_proj": "attn_q",
@@ -57,14 +61,23 @@ PLAIN = {
     "linear_attn.in_proj_ba": "ssm_ba",
     "linear_attn.norm": "ssm_norm",
 }
-# Families with a norm between attention and the residual, or whose second norm GGUF calls post_attention_norm.
+# Families with a norm between attention and the residual, or whose second norm GGUF calls
+# post_attention_norm.
 POST_ATTENTION = ("gemma3", "qwen35", "qwen35moe", "qwen3next", "gpt-oss")
 ZERO_CENTRED = ("gemma3", "qwen35", "qwen35moe", "qwen3next")
-EXPERT_MATRICES = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
+EXPERT_MATRICES = {
+    "gate_proj": "gate",
+    "up_proj": "up",
+    "down_proj": "down",
+    "w1": "gate",
+    "w3": "up",
+    "w2": "down",
+}
 
 
 def rope(config: dict, layer_type: str = "full_attention") -> dict:
-    """Rope parameters in one form: new configurations nest them, by layer type or not, old ones spread them."""
+    """Rope parameters in one form: new configurations nest them, by layer type or not, old ones spread
+    them."""
     parameters = config.get("rope_parameters") or {}
     parameters = dict(parameters.get(layer_type, parameters))
     parameters.update(config.get("rope_scaling") or {})
@@ -74,7 +87,8 @@ def rope(config: dict, layer_type: str = "full_attention") -> dict:
 
 
 def llama3_divisors(config: dict, head: int) -> np.ndarray:
-    """What Llama 3.1's scaling divides each rotation speed by: 1 for fast ones, `factor` for slow ones, smooth between."""
+    """What Llama 3.1's scaling divides each rotation speed by: 1 for fast ones, `factor` for slow ones,
+    smooth between."""
     parameters = rope(config)
     factor, low, high = (parameters[key] for key in ("factor", "low_freq_factor", "high_freq_factor"))
     context = parameters["original_max_position_embeddings"]
@@ -85,11 +99,14 @@ def llama3_divisors(config: dict, head: int) -> np.ndarray:
 
 
 class Conversion:
-    """One model on its way: `tensors` collects the GGUF tensors, NumPy order (rows first), in the file's order."""
+    """One model on its way: `tensors` collects the GGUF tensors, NumPy order (rows first), in the file's
+    order."""
 
     def __init__(self, state: dict, config: dict):
         if config.get("model_type") not in ARCHITECTURES:
-            raise SystemExit(f"model type {config.get('model_type')} is not one of {', '.join(ARCHITECTURES)}")
+            raise SystemExit(
+                f"model type {config.get('model_type')} is not one of {', '.join(ARCHITECTURES)}"
+            )
         self.config = config
         self.architecture = ARCHITECTURES[config["model_type"]]
         self.heads = config["num_attention_heads"]
@@ -101,13 +118,23 @@ class Conversion:
             self.take(name, np.asarray(value, dtype=np.float64))
         self.stack_experts()
         if rope(config)["rope_type"] == "llama3":
-            self.tensors["rope_freqs.weight"] = llama3_divisors(config, self.head).astype(np.float32).astype(np.float64)
+            self.tensors["rope_freqs.weight"] = (
+                llama3_divisors(config, self.head).astype(np.float32).astype(np.float64)
+            )
 
     def take(self, name: str, value: np.ndarray) -> None:
         name = re.sub(r"^model\.(language_model\.)?", "", name)
-        if self.architecture in ZERO_CENTRED and name.endswith("norm.weight") and not name.endswith("linear_attn.norm.weight"):
+        if (
+            self.architecture in ZERO_CENTRED
+            and name.endswith("norm.weight")
+            and not name.endswith("linear_attn.norm.weight")
+        ):
             value = value + 1
-        top = {"embed_tokens.weight": "token_embd.weight", "norm.weight": "output_norm.weight", "lm_head.weight": "output.weight"}
+        top = {
+            "embed_tokens.weight": "token_embd.weight",
+            "norm.weight": "output_norm.weight",
+            "lm_head.weight": "output.weight",
+        }
         if name in top:
             if name != "lm_head.weight" or not self.config.get("tie_word_embeddings"):
                 self.tensors[top[name]] = value
@@ -173,11 +200,14 @@ class Conversion:
         key_heads, value_heads = config["linear_num_key_heads"], config["linear_num_value_heads"]
         size, ratio = config["linear_key_head_dim"], value_heads // key_heads
         if config["linear_value_head_dim"] != size:
-            raise SystemExit("GGUF has one state size: key and value heads of the delta net must be of equal size")
+            raise SystemExit(
+                "GGUF has one state size: key and value heads of the delta net must be of equal size"
+            )
         keys = key_heads * size
 
         def tiled(array: np.ndarray, axis: int, width: int) -> np.ndarray:
-            # Value heads go from grouped (all of key head 0 first) to tiled (head j belongs to key head j mod key_heads).
+            # Value heads go from grouped (all of key head 0 first) to tiled (head j belongs to key head j mod
+            # key_heads).
             if self.architecture == "qwen3next":
                 return array
             array = np.moveaxis(array, axis, 0)
@@ -189,7 +219,8 @@ class Conversion:
             return np.concatenate([array[: 2 * keys], tiled(array[2 * keys :], 0, size)])
 
         if name == "in_proj_qkvz.weight":
-            # Per key head: query, key, its value heads, their gates. GGUF: all queries, keys, values; gates apart.
+            # Per key head: query, key, its value heads, their gates. GGUF: all queries, keys, values; gates
+            # apart.
             grouped = value.reshape(key_heads, -1, value.shape[1])
             cuts = np.cumsum([size, size, ratio * size])
             q, k, v, z = (part.reshape(-1, value.shape[1]) for part in np.split(grouped, cuts, axis=1))
@@ -231,7 +262,9 @@ class Conversion:
         if experts:
             number("expert_count", experts)
             number("expert_used_count", config["num_experts_per_tok"])
-            width = config.get("moe_intermediate_size") or (config["intermediate_size"] if architecture == "gpt-oss" else None)
+            width = config.get("moe_intermediate_size") or (
+                config["intermediate_size"] if architecture == "gpt-oss" else None
+            )
             number("expert_feed_forward_length", width)
             number("expert_shared_feed_forward_length", config.get("shared_expert_intermediate_size"))
         if architecture == "llama":
@@ -277,7 +310,10 @@ class Conversion:
         config = self.config
         parameters = rope(config)
         interval = config["layer_types"].index("full_attention") + 1
-        expected = ["linear_attention" if (i + 1) % interval else "full_attention" for i in range(config["num_hidden_layers"])]
+        expected = [
+            "linear_attention" if (i + 1) % interval else "full_attention"
+            for i in range(config["num_hidden_layers"])
+        ]
         if config["layer_types"] != expected:
             raise SystemExit("layer types do not repeat with one interval")
         number("ssm.conv_kernel", config["linear_conv_kernel_dim"])
@@ -290,7 +326,9 @@ class Conversion:
         number("rope.dimension_count", int(self.head * partial))
         if self.architecture != "qwen3next":
             sections = list(parameters.get("mrope_section", [11, 11, 10]))
-            writer.add_array(f"{self.architecture}.rope.dimension_sections", sections + [0] * (4 - len(sections)))
+            writer.add_array(
+                f"{self.architecture}.rope.dimension_sections", sections + [0] * (4 - len(sections))
+            )
 
 
 def block_order(name: str) -> tuple:
@@ -302,13 +340,17 @@ def block_order(name: str) -> tuple:
 
 
 def adjacent_pairs(value: np.ndarray, heads: int) -> np.ndarray:
-    """Rows of a projection so that a rotation by adjacent pairs does what one by halves did: (i, i + d/2) -> (2i, 2i + 1)."""
+    """Rows of a projection so that a rotation by adjacent pairs does what one by halves did: (i, i + d/2)
+    -> (2i, 2i + 1)."""
     shape = value.shape
     return value.reshape(heads, 2, shape[0] // heads // 2, *shape[1:]).swapaxes(1, 2).reshape(shape)
 
 
-def convert(state: dict, config: dict, vocabulary, path, name: str, half: bool = False, lossless: bool = False) -> dict:
-    """Writes the file and returns its tensors (float32, NumPy order). `lossless`: fail if rounding to F32 changed a value."""
+def convert(
+    state: dict, config: dict, vocabulary, path, name: str, half: bool = False, lossless: bool = False
+) -> dict:
+    """Writes the file and returns its tensors (float32, NumPy order). `lossless`: fail if rounding to F32
+    changed a value."""
     conversion = Conversion(state, config)
     writer = gguf.GGUFWriter(str(path), conversion.architecture)
     writer.add_type("model")
@@ -323,7 +365,11 @@ def convert(state: dict, config: dict, vocabulary, path, name: str, half: bool =
         if lossless and not np.allclose(array.astype(np.float64), value, rtol=1e-14, atol=0):
             raise SystemExit(f"{path}: {tensor} was rounded")
         written[tensor] = array
-        matrix = array.ndim > 1 and tensor.endswith(".weight") and not re.search(r"ffn_gate_inp|ssm_conv1d", tensor)
+        matrix = (
+            array.ndim > 1
+            and tensor.endswith(".weight")
+            and not re.search(r"ffn_gate_inp|ssm_conv1d", tensor)
+        )
         writer.add_tensor(tensor, array.astype(np.float16) if half and matrix else array)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -333,7 +379,8 @@ def convert(state: dict, config: dict, vocabulary, path, name: str, half: bool =
 
 
 def read_vocabulary(folder: Path, size: int) -> vocabularies.Vocabulary:
-    """A byte-level BPE vocabulary from tokenizer.json; rows of the embedding beyond it become unused tokens."""
+    """A byte-level BPE vocabulary from tokenizer.json; rows of the embedding beyond it become unused
+    tokens."""
     data = json.loads((folder / "tokenizer.json").read_text())
     if data["model"]["type"] != "BPE":
         raise SystemExit("only byte-level BPE tokenizers are supported")

@@ -2,8 +2,9 @@
 """Brings tiny models with logits computed by llama.cpp into tests/data/golden/llamacpp.
 
 Not a test and not a generator: the models and the logits come from a folder that somebody made by running
-llama.cpp (see ../data/golden/README.md for the version and the settings). This script only picks files and turns
-NumPy arrays and three JSON files a model into the layout of make_golden.py: one JSON and raw little-endian arrays.
+llama.cpp (see ../data/golden/README.md for the version and the settings). This script only picks files and
+turns NumPy arrays and three JSON files a model into the layout of make_golden.py: one JSON and raw
+little-endian arrays.
 
 usage: import_llamacpp.py SOURCE_FOLDER [DESTINATION]
 """
@@ -15,14 +16,19 @@ from pathlib import Path
 
 import numpy as np
 
-MODELS = [f"nano-{arch}-{kind}" for arch in ("llama", "qwen3", "qwen3moe", "qwen35moe") for kind in ("f32", "f16", "q8_0")]
+MODELS = [
+    f"nano-{arch}-{kind}"
+    for arch in ("llama", "qwen3", "qwen3moe", "qwen35moe")
+    for kind in ("f32", "f16", "q8_0")
+]
 MODELS += [f"tiny-{arch}-q4_k_m" for arch in ("llama", "qwen3", "qwen3moe", "qwen35moe")]
 # int8 noise flips an expert choice in this one, so its logits say little about a kernel.
 MODELS.remove("nano-qwen35moe-q8_0")
 
 
 def run(source: Path, name: str, kind: str):
-    """The JSON and the logits of one run ("exact", "truth" or "long"), or None if the model has no such run."""
+    """The JSON and the logits of one run ("exact", "truth" or "long"), or None if the model has no such
+    run."""
     path = source / f"{name}.{kind}.json"
     if not path.exists():
         return None

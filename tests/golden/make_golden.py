@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Makes tests/data/golden: tiny random models as GGUF files, and the logits that transformers computes from them.
+"""Makes tests/data/golden: tiny random models as GGUF files, and the logits that transformers computes from
+them.
 
-The truth has to be more exact than what it judges, so transformers runs in float64 throughout: its explicit casts to
-float32 are redirected, and an operation that still gives float32 is an error. The weights are such that the F32 values
-in the file are exactly the model's. Prompts are chosen so that no choice of experts is close.
+The truth has to be more exact than what it judges, so transformers runs in float64 throughout: its explicit
+casts to float32 are redirected, and an operation that still gives float32 is an error. The weights are such
+that the F32 values in the file are exactly the model's. Prompts are chosen so that no choice of experts is
+close.
 
 usage: make_golden.py [BEGINNING_OF_A_NAME ...]
 """
@@ -27,8 +29,9 @@ import vocabulary
 
 DESTINATION = Path(__file__).resolve().parent.parent / "data" / "golden"
 SHORT, GREEDY = 17, 16
-# The router logit of the last expert chosen leads the first one left out by this much at least; the best next token of
-# the greedy continuation leads the second. Both are far above what F32 arithmetic or an F16 cache can change.
+# The router logit of the last expert chosen leads the first one left out by this much at least; the best next
+# token of the greedy continuation leads the second. Both are far above what F32 arithmetic or an F16 cache
+# can change.
 ROUTER_MARGIN, TOKEN_MARGIN = 0.02, 0.02
 SINGLE = torch.float32
 
@@ -58,7 +61,8 @@ def double_precision():
 
 
 def weights(name: str, shape: tuple, config: dict, random: np.random.Generator) -> np.ndarray:
-    """Random values for one parameter, each exactly an F32 number once the converter's transform is applied to it."""
+    """Random values for one parameter, each exactly an F32 number once the converter's transform is applied
+    to it."""
 
     def single(values) -> np.ndarray:
         return np.asarray(values).astype(np.float32).astype(np.float64)
@@ -109,10 +113,15 @@ def build(model: models.Model, random: np.random.Generator):
     for name, parameter in network.named_parameters():
         parameter.copy_(torch.from_numpy(weights(name, tuple(parameter.shape), facts, random)))
     if convert.rope(facts)["rope_type"] == "llama3":
-        # The file has F32 divisors: use these, after checking that they mean what transformers computes by itself.
+        # The file has F32 divisors: use these, after checking that they mean what transformers computes by
+        # itself.
         head = config.head_dim
-        divisors = torch.from_numpy(convert.llama3_divisors(facts, head).astype(np.float32).astype(np.float64))
-        speeds = config.rope_parameters["rope_theta"] ** -(torch.arange(0, head, 2).double() / head) / divisors
+        divisors = torch.from_numpy(
+            convert.llama3_divisors(facts, head).astype(np.float32).astype(np.float64)
+        )
+        speeds = (
+            config.rope_parameters["rope_theta"] ** -(torch.arange(0, head, 2).double() / head) / divisors
+        )
         own = network.model.rotary_emb.inv_freq
         assert torch.allclose(speeds, own, rtol=1e-6, atol=0)
         own.copy_(speeds)
@@ -126,7 +135,9 @@ class Routers:
         self.leads, self.used = [], {}
         for name, module in network.named_modules():
             if type(module).__name__.endswith("TopKRouter"):
-                module.register_forward_hook(lambda module, _, output, name=name: self.see(name, module.top_k, output))
+                module.register_forward_hook(
+                    lambda module, _, output, name=name: self.see(name, module.top_k, output)
+                )
 
     def see(self, name: str, top_k: int, output) -> None:
         logits, _, chosen = output
@@ -135,7 +146,8 @@ class Routers:
         self.used.setdefault(name, set()).update(chosen.flatten().tolist())
 
     def lead(self, shape: tuple) -> torch.Tensor:
-        """Least lead over the layers since the last call, in the shape of the tokens; infinite without routers."""
+        """Least lead over the layers since the last call, in the shape of the tokens; infinite without
+        routers."""
         leads, self.leads = self.leads, []
         if not leads:
             return torch.full(shape, math.inf)
@@ -151,7 +163,9 @@ def choose_prompt(network, routers: Routers, random: np.random.Generator, length
     prompt = []
     while len(prompt) < length:
         drawn = random.integers(0, ordinary, size=(8 if routers.used or not prompt else 1, 1))
-        batch = torch.tensor(np.concatenate([np.tile(prompt, (len(drawn), 1)), drawn], axis=1).astype(np.int64))
+        batch = torch.tensor(
+            np.concatenate([np.tile(prompt, (len(drawn), 1)), drawn], axis=1).astype(np.int64)
+        )
         logits_of(network, batch)
         good = (routers.lead(tuple(batch.shape))[:, -1] > ROUTER_MARGIN).nonzero().flatten()
         if len(good):
@@ -210,13 +224,16 @@ def make(model: models.Model) -> None:
 
     path = DESTINATION / f"{model.name}.gguf"
     state = {name: value.numpy() for name, value in network.state_dict().items()}
-    tensors = convert.convert(state, model.config.to_dict(), words, path, f"{model.name} (random weights)", lossless=True)
+    tensors = convert.convert(
+        state, model.config.to_dict(), words, path, f"{model.name} (random weights)", lossless=True
+    )
     check_file(path, tensors)
     logits.astype("<f8").tofile(DESTINATION / f"{model.name}.logits.bin")
     long_logits.astype("<f8").tofile(DESTINATION / f"{model.name}.long.logits.bin")
+    versions = f"transformers {transformers.__version__}, torch {torch.__version__.split('+')[0]}"
     facts = {
         "name": model.name,
-        "source": f"transformers {transformers.__version__}, torch {torch.__version__.split('+')[0]}, {model.kind.__name__}, float64",
+        "source": f"{versions}, {model.kind.__name__}, float64",
         "dtype": "float64",
         "n_vocab": logits.shape[1],
         "prompt": prompt,
@@ -230,9 +247,9 @@ def make(model: models.Model) -> None:
     }
     lines = ",\n".join(f" {json.dumps(key)}: {json.dumps(value)}" for key, value in facts.items())
     (DESTINATION / f"{model.name}.json").write_text("{\n" + lines + "\n}\n")
-    unused = {name: model.config.num_experts - len(used) for name, used in routers.used.items()}
-    rms = float(np.sqrt((logits**2).mean()))
-    print(f"{model.name}: {path.stat().st_size} bytes, logits RMS {rms:.2f}, experts unused {sum(unused.values())}", flush=True)
+    unused = sum(model.config.num_experts - len(used) for used in routers.used.values())
+    size, rms = path.stat().st_size, float(np.sqrt((logits**2).mean()))
+    print(f"{model.name}: {size} bytes, logits RMS {rms:.2f}, experts unused {unused}", flush=True)
 
 
 def main() -> None:

@@ -1,7 +1,9 @@
-"""The tiny models of make_golden.py: for each a configuration of transformers, a vocabulary and the length of its long prompt.
+"""The tiny models of make_golden.py: for each a configuration of transformers, a vocabulary and the length of
+its long prompt.
 
-They are chosen to tell apart what implementations mix up: head size and n_embd / n_head, query and key/value heads, tied
-and separate output, widths of shared and routed experts, more value than key heads, windows that a prompt crosses.
+They are chosen to tell apart what implementations mix up: head size and n_embd / n_head, query and key/value
+heads, tied and separate output, widths of shared and routed experts, more value than key heads, windows that
+a prompt crosses.
 """
 
 from dataclasses import dataclass
@@ -19,7 +21,8 @@ class Model:
 
 
 def plain(config: type, **fields):
-    """Fields that most models share; epsilons are given as the F32 value nearest to them when the file is made."""
+    """Fields that most models share; epsilons are given as the F32 value nearest to them when the file is
+    made."""
     shared = {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2}
     shared |= {"intermediate_size": 96, "max_position_embeddings": 1024, "tie_word_embeddings": False}
     return config(**(shared | fields))
@@ -30,8 +33,15 @@ def theta(base: float, **more) -> dict:
 
 
 def llama_family():
-    yield Model("llama", hf.LlamaForCausalLM, plain(hf.LlamaConfig, rope_parameters=theta(10000.0)), "llama", 77)
-    tied = {"hidden_size": 48, "num_attention_heads": 3, "num_key_value_heads": 1, "tie_word_embeddings": True}
+    yield Model(
+        "llama", hf.LlamaForCausalLM, plain(hf.LlamaConfig, rope_parameters=theta(10000.0)), "llama", 77
+    )
+    tied = {
+        "hidden_size": 48,
+        "num_attention_heads": 3,
+        "num_key_value_heads": 1,
+        "tie_word_embeddings": True,
+    }
     config = plain(hf.LlamaConfig, rope_parameters=theta(10000.0), **tied)
     yield Model("llama-tied", hf.LlamaForCausalLM, config, "llama-pieces", 83)
     scaled = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
@@ -61,14 +71,29 @@ def qwen_family():
 
 def gemma_family():
     shared = {"tie_word_embeddings": True, "head_dim": 16, "query_pre_attn_scalar": 16}
-    fields = {"hidden_size": 48, "num_hidden_layers": 7, "num_key_value_heads": 1, "intermediate_size": 64, "sliding_window": 8}
+    fields = {
+        "hidden_size": 48,
+        "num_hidden_layers": 7,
+        "num_key_value_heads": 1,
+        "intermediate_size": 64,
+        "sliding_window": 8,
+    }
     yield Model("gemma3", hf.Gemma3ForCausalLM, plain(hf.Gemma3TextConfig, **shared | fields), "gemma3", 77)
     ropes = {
         "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
         "sliding_attention": {"rope_type": "default", "rope_theta": 5000.0},
     }
-    fields = {"num_hidden_layers": 4, "sliding_window_pattern": 2, "sliding_window": 16, "final_logit_softcapping": 5.0}
-    config = plain(hf.Gemma3TextConfig, rope_parameters=ropes, **shared | fields | {"head_dim": 24, "query_pre_attn_scalar": 24})
+    fields = {
+        "num_hidden_layers": 4,
+        "sliding_window_pattern": 2,
+        "sliding_window": 16,
+        "final_logit_softcapping": 5.0,
+    }
+    config = plain(
+        hf.Gemma3TextConfig,
+        rope_parameters=ropes,
+        **shared | fields | {"head_dim": 24, "query_pre_attn_scalar": 24},
+    )
     yield Model("gemma3-scaled", hf.Gemma3ForCausalLM, config, "gemma3", 115)
 
 
@@ -95,7 +120,12 @@ def hybrid_family():
     """Gated delta nets with gated attention. Long prompts cross one or two borders of the 64-token chunk."""
     one = {"num_hidden_layers": 4, "head_dim": 32, "rope_parameters": sections(2, 1, 1)} | delta_net(2, 4, 16)
     one |= {"num_key_value_heads": 1, "num_attention_heads": 2}
-    two = {"num_hidden_layers": 6, "hidden_size": 48, "full_attention_interval": 2, "head_dim": 16} | delta_net(2, 6, 8)
+    two = {
+        "num_hidden_layers": 6,
+        "hidden_size": 48,
+        "full_attention_interval": 2,
+        "head_dim": 16,
+    } | delta_net(2, 6, 8)
     two |= {"num_attention_heads": 3, "num_key_value_heads": 1, "rope_parameters": sections(1, 1, 0)}
 
     config = plain(hf.Qwen3_5MoeTextConfig, **one | experts(6, 2, 24, 32))
@@ -103,7 +133,12 @@ def hybrid_family():
     config = plain(hf.Qwen3_5MoeTextConfig, **two | experts(5, 3, 16, 24))
     yield Model("qwen35moe-b", hf.Qwen3_5MoeForCausalLM, config, "qwen35moe", 97)
 
-    deep = one | delta_net(1, 3, 16) | {"num_hidden_layers": 8, "hidden_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2}
+    deep = one | {
+        "num_hidden_layers": 8,
+        "hidden_size": 48,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+    }
     deep |= {"tie_word_embeddings": True, "intermediate_size": 64}
     config = plain(hf.Qwen3_5TextConfig, **deep)
     yield Model("qwen35-a", hf.Qwen3_5ForCausalLM, config, "qwen35", 129)
@@ -114,7 +149,13 @@ def hybrid_family():
     rope = {"rope_parameters": theta(1e7, partial_rotary_factor=0.25)}
     config = plain(hf.Qwen3NextConfig, **one | rope | experts(6, 2, 24, 32) | {"norm_topk_prob": True})
     yield Model("qwen3next-a", hf.Qwen3NextForCausalLM, config, "qwen3next", 133)
-    fields = two | rope | delta_net(2, 6, 8) | experts(5, 3, 8, 16) | {"num_hidden_layers": 8, "full_attention_interval": 4}
+    fields = (
+        two
+        | rope
+        | delta_net(2, 6, 8)
+        | experts(5, 3, 8, 16)
+        | {"num_hidden_layers": 8, "full_attention_interval": 4}
+    )
     config = plain(hf.Qwen3NextConfig, **fields | {"norm_topk_prob": True})
     yield Model("qwen3next-b", hf.Qwen3NextForCausalLM, config, "qwen3next", 103)
 
@@ -123,13 +164,30 @@ def gpt_oss_family():
     """YaRN's ramp begins and ends at whole pairs ("truncate"), as GGUF readers have it."""
 
     def yarn(factor: float, context: int) -> dict:
-        fields = {"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": context, "truncate": True}
+        fields = {
+            "rope_type": "yarn",
+            "factor": factor,
+            "original_max_position_embeddings": context,
+            "truncate": True,
+        }
         return theta(150000.0, beta_fast=32.0, beta_slow=1.0) | fields
 
-    fields = {"num_hidden_layers": 4, "head_dim": 16, "num_local_experts": 4, "num_experts_per_tok": 2, "intermediate_size": 32}
+    fields = {
+        "num_hidden_layers": 4,
+        "head_dim": 16,
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+        "intermediate_size": 32,
+    }
     config = plain(hf.GptOssConfig, sliding_window=8, rope_parameters=yarn(32.0, 4096), **fields)
     yield Model("gpt-oss-a", hf.GptOssForCausalLM, config, "gpt-oss", 75)
-    fields = {"num_hidden_layers": 3, "hidden_size": 48, "head_dim": 32, "num_attention_heads": 6, "num_key_value_heads": 2}
+    fields = {
+        "num_hidden_layers": 3,
+        "hidden_size": 48,
+        "head_dim": 32,
+        "num_attention_heads": 6,
+        "num_key_value_heads": 2,
+    }
     fields |= {"num_local_experts": 6, "num_experts_per_tok": 4, "intermediate_size": 24}
     config = plain(hf.GptOssConfig, sliding_window=32, rope_parameters=yarn(4.0, 256), **fields)
     yield Model("gpt-oss-b", hf.GptOssForCausalLM, config, "gpt-oss", 111)
