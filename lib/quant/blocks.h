@@ -26,27 +26,27 @@ struct BlockQ8_1 { uint16_t d, s; int8_t qs[32]; };         // d * q; s = d * su
 struct BlockMXFP4 { uint8_t e; uint8_t qs[16]; };           // e8m0_half(e) * mxfp4_values[q]
 struct BlockIQ4NL { uint16_t d; uint8_t qs[16]; };          // d * iq4_values[q]
 
-// Q2_K: d * scale * q - dmin * min, 16 sub-blocks of 16, scale in the low nibble and minimum in the high. Weight
-// h*128 + s*32 + l is bits 2s of qs[h*32 + l]; the same order holds for Q3_K.
+// Q2_K: d * scale * q - dmin * min, 16 sub-blocks of 16, scale in the low nibble and minimum in the high.
+// Weight h*128 + s*32 + l is bits 2s of qs[h*32 + l]; the same order holds for Q3_K.
 struct BlockQ2K { uint8_t scales[16]; uint8_t qs[64]; uint16_t d, dmin; };
 // Q3_K: d * scale * (q - 4), scales: q3k_scale(). Bit h*4 + s of hmask[l] is the third bit of q.
 struct BlockQ3K { uint8_t hmask[32]; uint8_t qs[64]; uint8_t scales[12]; uint16_t d; };
-// Q4_K, Q5_K: d * scale * q - dmin * min, 8 sub-blocks of 32, scales: k_scale(). Sub-block 2c is the low nibbles of
-// qs[32c ...], 2c + 1 the high; bit j of qh[l] is the fifth bit of weight l of sub-block j.
+// Q4_K, Q5_K: d * scale * q - dmin * min, 8 sub-blocks of 32, scales: k_scale(). Sub-block 2c is the low
+// nibbles of qs[32c ...], 2c + 1 the high; bit j of qh[l] is the fifth bit of weight l of sub-block j.
 struct BlockQ4K { uint16_t d, dmin; uint8_t scales[12]; uint8_t qs[128]; };
 struct BlockQ5K { uint16_t d, dmin; uint8_t scales[12]; uint8_t qh[32]; uint8_t qs[128]; };
-// Q6_K: d * scale * (q - 32), 16 sub-blocks of 16. In half h, weight s*32 + l has its low bits in nibble s/2 of
-// ql[h*64 + (s%2)*32 + l] and its high bits in bits 2s of qh[h*32 + l].
+// Q6_K: d * scale * (q - 32), 16 sub-blocks of 16. In half h, weight s*32 + l has its low bits in nibble s/2
+// of ql[h*64 + (s%2)*32 + l] and its high bits in bits 2s of qh[h*32 + l].
 struct BlockQ6K { uint8_t ql[128]; uint8_t qh[64]; int8_t scales[16]; uint16_t d; };
 struct BlockQ8K { float d; int8_t qs[256]; int16_t sums[16]; };  // activations only; sums of 16
 
 // IQ formats: codebook indices (grids.h) for 8 (IQ1, IQ2) or 4 (IQ3) weights, signs apart.
-struct BlockIQ2XXS { uint16_t d; uint16_t qs[32]; };             // per 32: 4 index bytes; 4 x 7 sign bits, scale
+struct BlockIQ2XXS { uint16_t d; uint16_t qs[32]; };             // per 32: 4 indices; 4 x 7 signs, scale
 struct BlockIQ2XS { uint16_t d; uint16_t qs[32]; uint8_t scales[8]; };  // 9 index bits, 7 sign bits
 struct BlockIQ2S { uint16_t d; uint8_t qs[32]; uint8_t signs[32]; uint8_t qh[8]; uint8_t scales[8]; };
-struct BlockIQ3XXS { uint16_t d; uint8_t qs[64]; uint8_t scales[32]; };  // per 32: one u32 of 4 x 7 sign bits, scale
+struct BlockIQ3XXS { uint16_t d; uint8_t qs[64]; uint8_t scales[32]; };  // per 32: u32 of 4 x 7 signs, scale
 struct BlockIQ3S { uint16_t d; uint8_t qs[64]; uint8_t qh[8]; uint8_t signs[32]; uint8_t scales[4]; };
-struct BlockIQ1S { uint16_t d; uint8_t qs[32]; uint16_t qh[8]; };  // qh: 4 x 3 index bits, scale, sign of delta
+struct BlockIQ1S { uint16_t d; uint8_t qs[32]; uint16_t qh[8]; };  // qh: 4 x 3 index bits, scale, delta sign
 struct BlockIQ1M { uint8_t qs[32]; uint8_t qh[16]; uint16_t scales[4]; };  // d: iq1m_scale()
 struct BlockIQ4XS { uint16_t d; uint16_t scales_h; uint8_t scales_l[4]; uint8_t qs[128]; };
 struct BlockTQ1_0 { uint8_t qs[48]; uint8_t qh[4]; uint16_t d; };  // five (four in qh) base-3 digits a byte

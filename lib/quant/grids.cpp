@@ -1,7 +1,7 @@
 // The IQ codebooks, written by tests/quant/make_grids.py: do not edit. A codebook is a rising list of 16-bit
-// numbers, 2 bits (IQ1, IQ2) or 4 bits (IQ3) per weight, each choosing a level. The text holds the gaps between
-// them: a digit below 64 ends a gap, digit 64 + k adds (k + 1) * 64 to it. Digits are the ASCII characters from 35
-// on without ? and backslash.
+// numbers, 2 bits (IQ1, IQ2) or 4 bits (IQ3) per weight, each choosing a level. The text holds the gaps
+// between them: a digit below 64 ends a gap, digit 64 + k adds (k + 1) * 64 to it. Digits are the ASCII
+// characters from 35 on without ? and backslash.
 #include "quant/grids.h"
 
 #include <string_view>

@@ -154,6 +154,30 @@ TEST_CASE("weights have the statistics of a trained model's and no bad block") {
     CHECK(types == std::set<Type>{Type::F32, Type::Q4_K, Type::Q6_K, Type::Q8_0, Type::Q5_K});
 }
 
+TEST_CASE("Flash-Next can be written too, with a small n-gram table") {
+    const TemporaryFolder folder;
+    convert::ModelShape shape = small("flash-next");
+    shape.ngram_rows = 4096;
+    shape.low_rank = 64;
+    convert::synth(shape, folder / "model.gguf");
+    const gguf::File file = gguf::File::open(folder / "model.gguf");
+    std::set<Type> types;
+    for (const gguf::Tensor& tensor : file.tensors()) {
+        INFO(tensor.name);
+        types.insert(tensor.type);
+        CHECK(quant::first_bad_block(tensor.type, tensor.data,
+                                     int64_t(tensor.elements()) / traits(tensor.type).block_elements) == -1);
+        const auto bytes = tensor.contents();
+        CHECK(std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b != std::byte{0}; }));
+    }
+    CHECK(types.count(Type::Q5_0));  // rows of 64 and 160
+    CHECK(types.count(Type::BF16));
+    CHECK(types.count(Type::F16));
+    const auto sizes = *file.get_ints("qwen4exp.ple.head_vocab_sizes"),
+               offsets = *file.get_ints("qwen4exp.ple.head_offsets");
+    CHECK(offsets.back() + sizes.back() <= 4096);
+}
+
 TEST_CASE("the same seed gives the same file") {
     const TemporaryFolder folder;
     const auto contents = [&](uint64_t seed, Recipe recipe) {

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes what encoding is measured with: tests/data/quant/encode.f32 (floats) and encode.json (errors of the reference).
+"""Writes what encoding is measured with: tests/data/quant/encode.f32 and encode.json (errors of the reference).
 
-The floats are sets of equal length, each nasty in its own way. The figures are the mean squared errors of a round trip
-through the reference quantiser (`libgguf`, the C code that published files were made with), decoded by `gguf`.
+The floats are sets of equal length, each nasty in its own way. The figures are the mean squared errors of a
+round trip through the reference quantiser (`libgguf`, the C code that published files were made with), decoded
+by `gguf`.
 usage: make_bounds.py   (needs: pip install gguf libgguf numpy)
 """
 import json
@@ -38,7 +39,8 @@ def main():
         decoded = quants.dequantize(blocks, T[name])
         mse = ((floats.astype(float) - decoded) ** 2).mean(axis=1)
         errors[name] = [float(f"{v:.6g}") for v in mse]
-    (OUT / "encode.json").write_text(json.dumps({"sets": list(sets), "length": N, "errors": errors}, indent=1) + "\n")
+    figures = {"sets": list(sets), "length": N, "errors": errors}
+    (OUT / "encode.json").write_text(json.dumps(figures, indent=1) + "\n")
 
 
 main()

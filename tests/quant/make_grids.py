@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes lib/quant/grids.cpp: the IQ codebooks as the `gguf` package decodes with them, packed our way.
 
-A codebook is a rising list of 16-bit numbers, 2 bits (IQ1, IQ2) or 4 bits (IQ3) per weight, each choosing a level. We
-store the gaps as digits: below 64 ends a gap, 64 + k adds (k + 1) * 64 to it.
+A codebook is a rising list of 16-bit numbers, 2 bits (IQ1, IQ2) or 4 bits (IQ3) per weight, each choosing a
+level. We store the gaps as digits: below 64 ends a gap, 64 + k adds (k + 1) * 64 to it.
 usage: make_grids.py > lib/quant/grids.cpp   (needs: pip install gguf numpy)
 """
 import numpy as np
@@ -26,9 +26,9 @@ def gaps(cls):
 
 
 print(r"""// The IQ codebooks, written by tests/quant/make_grids.py: do not edit. A codebook is a rising list of 16-bit
-// numbers, 2 bits (IQ1, IQ2) or 4 bits (IQ3) per weight, each choosing a level. The text holds the gaps between
-// them: a digit below 64 ends a gap, digit 64 + k adds (k + 1) * 64 to it. Digits are the ASCII characters from 35
-// on without ? and backslash.
+// numbers, 2 bits (IQ1, IQ2) or 4 bits (IQ3) per weight, each choosing a level. The text holds the gaps
+// between them: a digit below 64 ends a gap, digit 64 + k adds (k + 1) * 64 to it. Digits are the ASCII
+// characters from 35 on without ? and backslash.
 #include "quant/grids.h"
 
 #include <string_view>
@@ -62,7 +62,8 @@ for levels, cls in (("iq2", q.IQ2_XXS), ("iq3xxs", q.IQ3_XXS), ("iq3s", q.IQ3_S)
     print(f"constexpr int {levels}_levels[] = {{{values}}};")
 print("\n}  // namespace\n")
 for name, levels, cls in (
-    ("iq2xxs", "iq2", q.IQ2_XXS), ("iq2xs", "iq2", q.IQ2_XS), ("iq2s", "iq2", q.IQ2_S), ("iq1", "iq1", q.IQ1_S),
+    ("iq2xxs", "iq2", q.IQ2_XXS), ("iq2xs", "iq2", q.IQ2_XS), ("iq2s", "iq2", q.IQ2_S),
+    ("iq1", "iq1", q.IQ1_S),
     ("iq3xxs", "iq3xxs", q.IQ3_XXS), ("iq3s", "iq3s", q.IQ3_S)):
     text = gaps(cls)
     lines = "\n".join(f'    "{text[i:i + 100]}"' for i in range(0, len(text), 100))

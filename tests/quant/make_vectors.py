@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes tests/data/quant/<type>.bin: blocks and the floats that the `gguf` package decodes them to.
 
-Layout: int32 number of weights, int32 number of block bytes, the blocks, the floats. The bits are random, so every
-field takes all its values; scales are drawn to be nasty (zero, subnormal, large, negative); there are blocks enough
-that every codebook entry appears.
+Layout: int32 number of weights, int32 number of block bytes, the blocks, the floats. The bits are random, so
+every field takes all its values; scales are drawn to be nasty (zero, subnormal, large, negative); there are
+blocks enough that every codebook entry appears.
 usage: make_vectors.py   (needs: pip install gguf numpy)
 """
 import pathlib
@@ -15,7 +15,7 @@ from gguf import GGMLQuantizationType as T
 from gguf import quants
 
 OUT = pathlib.Path(__file__).parent.parent / "data" / "quant"
-SCALES = np.array([0, 0x8000, 0x0001, 0x83FF, 0x0400, 0x1C21, 0x9E37, 0x2A5B, 0x3C00, 0xBC01, 0x7BFF], dtype="<u2")
+SCALES = [0, 0x8000, 0x0001, 0x83FF, 0x0400, 0x1C21, 0x9E37, 0x2A5B, 0x3C00, 0xBC01, 0x7BFF]
 # Bytes at which an F16 scale lies in a block.
 AT = {
     T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0], T.IQ4_NL: [0], T.MXFP4: [],
@@ -52,7 +52,7 @@ def write(kind, raw, floats):
 
 
 def cover(kind, blocks, size):
-    """Overwrites low index bytes so that each of `size` entries appears: the low byte and high bits are set together."""
+    """Overwrites the indices so that each of `size` entries appears."""
     flat = np.arange(blocks.shape[0] * 32 if kind != T.IQ3_S else blocks.shape[0] * 64) % size
     per = flat.reshape(blocks.shape[0], -1)
     if kind == T.IQ1_S:

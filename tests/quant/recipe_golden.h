@@ -6,7 +6,11 @@
 
 // clang-format off
 struct GoldenTensor { const char* name; std::vector<uint64_t> shape; coterie::Type type; };
-struct GoldenModel { const char* architecture; int layers, experts, heads, kv_heads; std::vector<GoldenTensor> tensors; };
+struct GoldenModel {
+    const char* architecture;
+    int layers, experts, heads, kv_heads;
+    std::vector<GoldenTensor> tensors;
+};
 
 inline const std::vector<GoldenModel>& golden_models() {
     using coterie::Type;
