@@ -41,54 +41,68 @@ void encode(Type type, const float* x, int64_t n, std::byte* to) {
 }
 
 void decode(Type type, const std::byte* from, int64_t n, double* x) {
-    for (int64_t i = 0; i < n; ++i) {
-        if (type == Type::F32) {
+    const auto half = [](const std::byte* at) {
+        uint16_t bits;
+        std::memcpy(&bits, at, 2);
+        return double(half_to_float(bits));
+    };
+    if (type == Type::F32) {
+        for (int64_t i = 0; i < n; ++i) {
             float value;
             std::memcpy(&value, from + 4 * i, 4);
             x[i] = double(value);
-        } else {
-            uint16_t bits;
-            std::memcpy(&bits, type == Type::F16 ? from + 2 * i : from + i / 32 * 34, 2);
-            x[i] = double(half_to_float(bits));
-            if (type == Type::Q8_0) x[i] *= double(int8_t(from[i / 32 * 34 + 2 + i % 32]));
         }
+    } else if (type == Type::F16) {
+        for (int64_t i = 0; i < n; ++i) x[i] = half(from + 2 * i);
+    } else {
+        for (int64_t b = 0; b < n / 32; ++b, x += 32, from += 34)
+            for (int i = 0; i < 32; ++i) x[i] = half(from) * double(int8_t(from[2 + i]));
     }
 }
 
 class ReferenceCache final : public Cache {
   public:
-    explicit ReferenceCache(const CacheShape& of) : Cache(of), bytes(of.page_bytes() * uint64_t(of.pages)) {}
+    explicit ReferenceCache(const CacheShape& of) : Cache(of), bytes(of.page_bytes() * uint64_t(of.pages)) {
+        int64_t at = 0;
+        for (const CacheShape::Layer& l : shape.layers) {
+            Place place;
+            place.key_bytes = int64_t(row_bytes(shape.key_type, uint64_t(l.key_dim)));
+            place.value_bytes = int64_t(row_bytes(shape.value_type, uint64_t(l.value_dim)));
+            place.keys = at;
+            place.values = at + int64_t(shape.page_tokens) * l.kv_heads * place.key_bytes;
+            at = place.values + int64_t(shape.page_tokens) * l.kv_heads * place.value_bytes;
+            places_.push_back(place);
+        }
+        page_bytes_ = at;
+    }
     std::vector<std::byte> bytes;
 
     std::byte* page(int32_t number) {
         COTERIE_CHECK(number >= 0 && number < shape.pages);
-        return bytes.data() + uint64_t(number) * shape.page_bytes();
+        return bytes.data() + number * page_bytes_;
     }
     const CacheShape::Layer& layer(int32_t index) const {
         COTERIE_CHECK(index >= 0 && size_t(index) < shape.layers.size());
         return shape.layers[size_t(index)];
     }
     std::byte* key(int32_t index, int64_t place, int64_t head) {
-        const CacheShape::Layer& l = layer(index);
-        return part(index, place, 0) +
-               (place % shape.page_tokens * l.kv_heads + head) * bytes_of(shape.key_type, l.key_dim);
+        const Place& p = places_[size_t(index)];
+        return page(int32_t(place / shape.page_tokens)) + p.keys + row(index, place, head) * p.key_bytes;
     }
     std::byte* value(int32_t index, int64_t place, int64_t head) {
-        const CacheShape::Layer& l = layer(index);
-        const int64_t keys = int64_t(shape.page_tokens) * l.kv_heads * bytes_of(shape.key_type, l.key_dim);
-        return part(index, place, keys) +
-               (place % shape.page_tokens * l.kv_heads + head) * bytes_of(shape.value_type, l.value_dim);
+        const Place& p = places_[size_t(index)];
+        return page(int32_t(place / shape.page_tokens)) + p.values + row(index, place, head) * p.value_bytes;
     }
 
   private:
-    static int64_t bytes_of(Type type, int32_t n) { return int64_t(row_bytes(type, uint64_t(n))); }
-    std::byte* part(int32_t index, int64_t place, int64_t skip) {
-        for (int32_t i = 0; i < index; ++i) {
-            const CacheShape::Layer& l = layer(i);
-            skip += int64_t(shape.page_tokens) * l.kv_heads *
-                    (bytes_of(shape.key_type, l.key_dim) + bytes_of(shape.value_type, l.value_dim));
-        }
-        return page(int32_t(place / shape.page_tokens)) + skip;
+    // Of a layer in a page: where its keys and values begin, and the bytes of one head's vector.
+    struct Place {
+        int64_t keys = 0, values = 0, key_bytes = 0, value_bytes = 0;
+    };
+    std::vector<Place> places_;
+    int64_t page_bytes_ = 0;
+    int64_t row(int32_t index, int64_t place, int64_t head) const {
+        return place % shape.page_tokens * layer(index).kv_heads + head;
     }
 };
 

@@ -10,7 +10,7 @@
 
 namespace coterie {
 
-class ReferenceDevice final : public Device {
+class ReferenceDevice : public Device {
   public:
     std::string name() const override { return "reference"; }
     std::string description() const override { return "float64 loops on one thread, for checking"; }

@@ -18,6 +18,7 @@ class ReferenceWeight final : public Weight {
     ReferenceWeight(Type of, int64_t i, int64_t o, int64_t e)
         : Weight(of, i, o, e), values(size_t(i) * size_t(o) * size_t(e)) {}
     std::vector<float> values;
+    uint64_t bytes() const override { return values.size() * sizeof(float); }
     const float* row(int64_t expert, int64_t r) const { return values.data() + (expert * out + r) * in; }
 };
 

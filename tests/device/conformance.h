@@ -1,0 +1,72 @@
+// Holds any device against the reference device: every operation over several shapes and nasty data
+// (outliers, zeros, equal router scores, several sequences of different lengths in a step, odd widths,
+// strided views), every fused operation against its body on the same device, and the memory calls. Catch2
+// checks; each names the device, the operation and the shape.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "device/device.h"
+#include "workbench.h"
+
+namespace coterie::test {
+
+// Largest normalised mean square errors. The defaults are for a device that computes in F32 throughout.
+struct Bounds {
+    double elements = 1e-11;     // norms, activations, sums, convolution, router weights
+    double rope = 1e-9;          // angles of up to 100000 radians
+    double products = 1e-10;     // of F32, F16 and BF16 weights
+    double quantised = 1e-10;    // of quantised weights; a device that quantises activations needs about 1e-4
+    double attention = 1e-9;     // F32 and F16 caches
+    double attention_q8 = 1e-4;  // Q8_0 caches: two devices may round a tie differently
+    double delta = 1e-9;         // over 130 tokens
+    double fused = 1e-9;         // against the body on the same device
+    double fused_products = 1e-9;  // the same where quantised weights take part
+};
+
+void conform(Device& device, const Bounds& bounds = {});
+
+// Parts of it, each its own file.
+class Conformance {
+  public:
+    Conformance(Device& on, const Bounds& of) : device(on), bounds(of) {}
+    Device& device;
+    const Bounds& bounds;
+    std::vector<std::string> failures;  // what doesn't hold, and by how much
+    int tried = 0;
+
+    using Work = std::function<Floats(Bench&)>;
+    // The same work on the device and on the reference device gives nearly the same numbers.
+    void compare(const std::string& what, double bound, const Work& work);
+    // Two ways to the same numbers on the device.
+    void agree(const std::string& what, double bound, const Work& fused, const Work& body);
+
+    void require(const std::string& what, bool holds);
+
+    void elements();
+    void memory();
+    void products();
+    void routing();
+    void experts();
+    void rope();
+    void attention();
+    void convolution();
+    void delta();
+
+  private:
+    void hold(const std::string& what, double bound, const std::function<double()>& distance);
+};
+
+// The data that every operation is tried with.
+constexpr Data all_data[] = {Data::normal, Data::outliers, Data::zeros, Data::small};
+std::string name_of(Data data);
+
+// A weight [in, out, experts] of a type, encoded from normal numbers of a variance that keeps products near 1
+// (blocks of random bits with sane scales for types without an encoder).
+struct TestWeight {
+    TestWeight(Type type, int64_t in, int64_t out, int64_t experts = 1, uint64_t seed = 1);
+    WeightSource source;
+    std::vector<std::byte> bytes;
+};
+
+}  // namespace coterie::test
