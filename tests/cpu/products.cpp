@@ -55,10 +55,12 @@ void check(Isa isa, Type type, int64_t weight_rows, int64_t source_columns, std:
 
     const float untouched = 12345.0f;
     std::vector<float> y(rows * stride + 16, untouched);
+    std::vector<float*> to;
+    for (int64_t m = 0; m < rows; ++m) to.push_back(y.data() + m * stride);
     const int64_t cut = packed.shape.groups() / 3;  // as two threads would
     for (Range groups : {Range{0, cut}, Range{cut, packed.shape.groups()}})
         multiply(kernel, packed.shape, packed.data, groups, quantised ? x.quantised.data() : x.floats.data(),
-                 rows, y.data(), stride);
+                 rows, to.data());
 
     std::vector<float> w(columns);
     double worst = 0;
@@ -132,11 +134,13 @@ TEST_CASE("a row alone is bit for bit the row in a batch", "[cpu]") {
             const Activations x(kernels(isa), 30, 512, random);
             const auto& rows = packed.shape.container == Container::blocks ? x.quantised : x.floats;
             std::vector<float> together(30 * 48), alone(48);
-            multiply(kernels(isa), packed.shape, packed.data, {0, 3}, rows.data(), 30, together.data(), 48);
+            std::vector<float*> to;
+            for (int m = 0; m < 30; ++m) to.push_back(&together[m * 48]);
+            float* one = alone.data();
+            multiply(kernels(isa), packed.shape, packed.data, {0, 3}, rows.data(), 30, to.data());
             int different = 0;
             for (int m = 0; m < 30; ++m) {
-                multiply(kernels(isa), packed.shape, packed.data, {0, 3}, rows.data() + m, 1, alone.data(),
-                         48);
+                multiply(kernels(isa), packed.shape, packed.data, {0, 3}, rows.data() + m, 1, &one);
                 for (int i = 0; i < 48; ++i) different += alone[i] != together[m * 48 + i];
             }
             INFO(isa_name(isa) << " " << type_name(type));

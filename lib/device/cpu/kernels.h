@@ -20,9 +20,9 @@ struct Product {
     // prefetched.
     void (*streams)(const PackedShape& shape, int streams, const std::byte* const* groups,
                     const void* const* x, float* const* y) = nullptr;
-    // y[r][0..valid) = group x[r] for r < rows <= Kernels::max_rows; y's rows are `stride` floats apart.
-    void (*rows)(const PackedShape& shape, const std::byte* group, int rows, const void* const* x, float* y,
-                 int64_t stride, int valid) = nullptr;
+    // y[r][column..column + valid) = group x[r] for r < rows <= Kernels::max_rows.
+    void (*rows)(const PackedShape& shape, const std::byte* group, int rows, const void* const* x,
+                 float* const* y, int64_t column, int valid) = nullptr;
 };
 
 struct Kernels {

@@ -196,18 +196,18 @@ __m256 add_block(__m256 sum, const __m256i w[8], const Factors& f, const Activat
 }
 
 template <int rows>
-void store(const __m256 (*sum)[rows], float* y, int64_t stride, int valid) {
+void store(const __m256 (*sum)[rows], float* const* y, int64_t column, int valid) {
     for (int r = 0; r < rows; ++r) {
         alignas(32) float line[group_rows];
         _mm256_store_ps(line, sum[0][r]);
         _mm256_store_ps(line + 8, sum[1][r]);
-        std::memcpy(y + r * stride, line, sizeof(float) * size_t(valid));
+        std::memcpy(y[r] + column, line, sizeof(float) * size_t(valid));
     }
 }
 
 template <Type type, int rows>
-void rows_of_blocks(const PackedShape& shape, const std::byte* group, const void* const* x, float* y,
-                    int64_t stride, int valid) {
+void rows_of_blocks(const PackedShape& shape, const std::byte* group, const void* const* x, float* const* y,
+                    int64_t column, int valid) {
     constexpr Format f = format_of(type);
     const auto* header = reinterpret_cast<const uint8_t*>(group);
     const ActivationBlock* a[rows];
@@ -231,7 +231,7 @@ void rows_of_blocks(const PackedShape& shape, const std::byte* group, const void
             }
         header = q;
     }
-    store<rows>(sum, y, stride, valid);
+    store<rows>(sum, y, column, valid);
 }
 
 template <Type type>
@@ -269,8 +269,8 @@ void add_columns(const std::byte* group, int64_t columns, const float* const* x,
 }
 
 template <Type type, int rows>
-void rows_of_floats(const PackedShape& shape, const std::byte* group, const void* const* x, float* y,
-                    int64_t stride, int valid) {
+void rows_of_floats(const PackedShape& shape, const std::byte* group, const void* const* x, float* const* y,
+                    int64_t column, int valid) {
     const float* at[rows];
     __m256 sum[2][rows];
     UNROLL
@@ -279,7 +279,7 @@ void rows_of_floats(const PackedShape& shape, const std::byte* group, const void
         sum[0][r] = sum[1][r] = _mm256_setzero_ps();
     }
     add_columns<type, rows>(group, shape.columns, at, sum);
-    store<rows>(sum, y, stride, valid);
+    store<rows>(sum, y, column, valid);
 }
 
 template <int rows>
@@ -302,23 +302,23 @@ struct Tile {
 template <Type type>
 struct Table {
     template <int n>
-    static void one(const PackedShape& s, const std::byte* g, const void* const* x, float* y, int64_t stride,
-                    int valid) {
+    static void one(const PackedShape& s, const std::byte* g, const void* const* x, float* const* y,
+                    int64_t column, int valid) {
         if constexpr (format_of(type).bits > 0)
-            rows_of_blocks<type, n>(s, g, x, y, stride, valid);
+            rows_of_blocks<type, n>(s, g, x, y, column, valid);
         else
-            rows_of_floats<type, n>(s, g, x, y, stride, valid);
+            rows_of_floats<type, n>(s, g, x, y, column, valid);
     }
-    static void rows(const PackedShape& shape, const std::byte* group, int n, const void* const* x, float* y,
-                     int64_t stride, int valid) {
+    static void rows(const PackedShape& shape, const std::byte* group, int n, const void* const* x,
+                     float* const* y, int64_t column, int valid) {
         using Function =
-            void (*)(const PackedShape&, const std::byte*, const void* const*, float*, int64_t, int);
+            void (*)(const PackedShape&, const std::byte*, const void* const*, float* const*, int64_t, int);
         static constexpr Function functions[most_rows] = {one<1>, one<2>, one<3>, one<4>};
-        functions[n - 1](shape, group, x, y, stride, valid);
+        functions[n - 1](shape, group, x, y, column, valid);
     }
     static void streams(const PackedShape& shape, int n, const std::byte* const* groups, const void* const* x,
                         float* const* y) {
-        for (int s = 0; s < n; ++s) one<1>(shape, groups[s], x + s, y[s], 0, group_rows);
+        for (int s = 0; s < n; ++s) one<1>(shape, groups[s], x + s, y + s, 0, group_rows);
     }
     static constexpr Product product{streams, rows};
 };
@@ -327,7 +327,7 @@ struct NativeTable {
     static void streams(const PackedShape& shape, int n, const std::byte* const* groups, const void* const* x,
                         float* const* y) {
         for (int s = 0; s < n; ++s)
-            rows_of_native<Tile, most_rows>(shape, groups[s], 1, x + s, y[s], 0, group_rows);
+            rows_of_native<Tile, most_rows>(shape, groups[s], 1, x + s, y + s, 0, group_rows);
     }
     static constexpr Product product{streams, rows_of_native<Tile, most_rows>};
 };

@@ -180,8 +180,8 @@ __m512 add_block(__m512 sum, const __m512i w[8], const Factors& f, const Activat
 }
 
 template <Type type, int rows>
-void rows_of_blocks(const PackedShape& shape, const std::byte* group, const void* const* x, float* y,
-                    int64_t stride, int valid) {
+void rows_of_blocks(const PackedShape& shape, const std::byte* group, const void* const* x, float* const* y,
+                    int64_t column, int valid) {
     constexpr Format f = format_of(type);
     const auto* header = reinterpret_cast<const uint8_t*>(group);
     const ActivationBlock* a[rows];
@@ -207,7 +207,7 @@ void rows_of_blocks(const PackedShape& shape, const std::byte* group, const void
     }
     const auto mask = __mmask16((1u << valid) - 1);
     UNROLL
-    for (int r = 0; r < rows; ++r) _mm512_mask_storeu_ps(y + r * stride, mask, sum[r]);
+    for (int r = 0; r < rows; ++r) _mm512_mask_storeu_ps(y[r] + column, mask, sum[r]);
 }
 
 constexpr int prefetch_bytes = 1024;
@@ -286,8 +286,8 @@ void add_columns(const std::byte* group, int64_t columns, const float* const* x,
 }
 
 template <Type type, int rows>
-void rows_of_floats(const PackedShape& shape, const std::byte* group, const void* const* x, float* y,
-                    int64_t stride, int valid) {
+void rows_of_floats(const PackedShape& shape, const std::byte* group, const void* const* x, float* const* y,
+                    int64_t column, int valid) {
     const float* at[rows];
     __m512 sum[rows];
     UNROLL
@@ -298,7 +298,7 @@ void rows_of_floats(const PackedShape& shape, const std::byte* group, const void
     add_columns<type, rows>(group, shape.columns, at, sum);
     const auto mask = __mmask16((1u << valid) - 1);
     UNROLL
-    for (int r = 0; r < rows; ++r) _mm512_mask_storeu_ps(y + r * stride, mask, sum[r]);
+    for (int r = 0; r < rows; ++r) _mm512_mask_storeu_ps(y[r] + column, mask, sum[r]);
 }
 
 template <int rows>
@@ -324,20 +324,20 @@ template <Type type>
 struct Table {
     static constexpr bool blocks = format_of(type).bits > 0;
     template <int n>
-    static void one(const PackedShape& s, const std::byte* g, const void* const* x, float* y, int64_t stride,
-                    int valid) {
+    static void one(const PackedShape& s, const std::byte* g, const void* const* x, float* const* y,
+                    int64_t column, int valid) {
         if constexpr (blocks)
-            rows_of_blocks<type, n>(s, g, x, y, stride, valid);
+            rows_of_blocks<type, n>(s, g, x, y, column, valid);
         else
-            rows_of_floats<type, n>(s, g, x, y, stride, valid);
+            rows_of_floats<type, n>(s, g, x, y, column, valid);
     }
-    static void rows(const PackedShape& shape, const std::byte* group, int n, const void* const* x, float* y,
-                     int64_t stride, int valid) {
+    static void rows(const PackedShape& shape, const std::byte* group, int n, const void* const* x,
+                     float* const* y, int64_t column, int valid) {
         using Function =
-            void (*)(const PackedShape&, const std::byte*, const void* const*, float*, int64_t, int);
+            void (*)(const PackedShape&, const std::byte*, const void* const*, float* const*, int64_t, int);
         static constexpr Function functions[most_rows] = {one<1>, one<2>, one<3>, one<4>,  one<5>,  one<6>,
                                                           one<7>, one<8>, one<9>, one<10>, one<11>, one<12>};
-        functions[n - 1](shape, group, x, y, stride, valid);
+        functions[n - 1](shape, group, x, y, column, valid);
     }
     static void streams(const PackedShape& shape, int n, const std::byte* const* groups, const void* const* x,
                         float* const* y) {
@@ -347,7 +347,8 @@ struct Table {
             if (n == 3) return streams_of_blocks<type, 3>(shape, groups, x, y);
             return streams_of_blocks<type, 4>(shape, groups, x, y);
         } else {
-            for (int s = 0; s < n; ++s) rows_of_floats<type, 1>(shape, groups[s], x + s, y[s], 0, group_rows);
+            for (int s = 0; s < n; ++s)
+                rows_of_floats<type, 1>(shape, groups[s], x + s, y + s, 0, group_rows);
         }
     }
     static constexpr Product product{streams, rows};
@@ -357,7 +358,7 @@ struct NativeTable {
     static void streams(const PackedShape& shape, int n, const std::byte* const* groups, const void* const* x,
                         float* const* y) {
         for (int s = 0; s < n; ++s)
-            rows_of_native<Tile, most_rows>(shape, groups[s], 1, x + s, y[s], 0, group_rows);
+            rows_of_native<Tile, most_rows>(shape, groups[s], 1, x + s, y + s, 0, group_rows);
     }
     static constexpr Product product{streams, rows_of_native<Tile, most_rows>};
 };

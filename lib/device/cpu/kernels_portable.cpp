@@ -83,7 +83,7 @@ void factors(const uint8_t* header, int block, float scale[2][group_rows], float
 
 template <Type type>
 void rows_of_blocks(const PackedShape& shape, const std::byte* group, int rows, const void* const* x,
-                    float* y, int64_t stride, int valid) {
+                    float* const* y, int64_t column, int valid) {
     constexpr Format f = format_of(type);
     float sums[most_rows][group_rows] = {};
     const auto* header = reinterpret_cast<const uint8_t*>(group);
@@ -110,12 +110,12 @@ void rows_of_blocks(const PackedShape& shape, const std::byte* group, int rows, 
         }
         header = q;
     }
-    for (int r = 0; r < rows; ++r) std::copy_n(sums[r], valid, y + r * stride);
+    for (int r = 0; r < rows; ++r) std::copy_n(sums[r], valid, y[r] + column);
 }
 
 template <Type type>
 void rows_of_floats(const PackedShape& shape, const std::byte* group, int rows, const void* const* x,
-                    float* y, int64_t stride, int valid) {
+                    float* const* y, int64_t column, int valid) {
     float sums[most_rows][group_rows] = {};
     for (int64_t k = 0; k < shape.columns; ++k) {
         float w[group_rows];
@@ -130,7 +130,7 @@ void rows_of_floats(const PackedShape& shape, const std::byte* group, int rows, 
         for (int r = 0; r < rows; ++r)
             for (int i = 0; i < group_rows; ++i) sums[r][i] += w[i] * static_cast<const float*>(x[r])[k];
     }
-    for (int r = 0; r < rows; ++r) std::copy_n(sums[r], valid, y + r * stride);
+    for (int r = 0; r < rows; ++r) std::copy_n(sums[r], valid, y[r] + column);
 }
 
 struct Tile {
@@ -146,7 +146,7 @@ template <auto rows>
 Product product_of() {
     return {[](const PackedShape& shape, int streams, const std::byte* const* groups, const void* const* x,
                float* const* y) {
-                for (int s = 0; s < streams; ++s) rows(shape, groups[s], 1, x + s, y[s], 0, group_rows);
+                for (int s = 0; s < streams; ++s) rows(shape, groups[s], 1, x + s, y + s, 0, group_rows);
             },
             rows};
 }

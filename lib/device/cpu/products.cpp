@@ -47,9 +47,9 @@ void multiply_streams(const Product& product, const PackedShape& shape, const St
 }
 
 void multiply(const Kernels& kernels, const PackedShape& shape, const std::byte* weights, Range groups,
-              const void* const* x, int64_t rows, float* y, int64_t stride) {
+              const void* const* x, int64_t rows, float* const* y) {
     const Product product = kernels.product(shape.type);
-    if (rows == 1) return multiply_row(product, shape, weights, groups, x[0], y);
+    if (rows == 1) return multiply_row(product, shape, weights, groups, x[0], y[0]);
     for (int64_t panel = 0; panel < rows; panel += panel_rows) {
         const int64_t in_panel = std::min(panel_rows, rows - panel);
         const int parts = int((in_panel + kernels.max_rows - 1) / kernels.max_rows);
@@ -58,7 +58,7 @@ void multiply(const Kernels& kernels, const PackedShape& shape, const std::byte*
                 const Range part = part_of(in_panel, p, parts);
                 const int64_t first = panel + part.begin;
                 product.rows(shape, weights + g * shape.group_bytes, int(part.end - part.begin), x + first,
-                             y + first * stride + g * group_rows, stride, shape.rows_of_group(g));
+                             y + first, g * group_rows, shape.rows_of_group(g));
             }
     }
 }

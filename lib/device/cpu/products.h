@@ -10,10 +10,10 @@
 namespace coterie::cpu {
 
 // y[m][16 g + i] for the groups g of the range and all m < rows: x[m] is a row of activations (see
-// kernels.h), y's rows are `stride` floats apart. Every byte of the weights is read once for up to panel_rows
+// kernels.h). Every byte of the weights is read once for up to panel_rows
 // rows.
 void multiply(const Kernels& kernels, const PackedShape& shape, const std::byte* weights, Range groups,
-              const void* const* x, int64_t rows, float* y, int64_t stride);
+              const void* const* x, int64_t rows, float* const* y);
 
 // One group against one row, for several matrices of one shape at once: y[s][0..16).
 struct Stream {

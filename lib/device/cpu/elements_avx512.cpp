@@ -1,0 +1,9 @@
+#include "device/cpu/vector16.h"
+
+namespace coterie::cpu {
+
+const Elements& avx512_elements() {
+    return table;
+}
+
+}  // namespace coterie::cpu

@@ -1,0 +1,253 @@
+// Products with chosen experts. Choices are sorted by expert, so that an expert's weights are read once for
+// all of its rows; tasks of a few groups of one expert are handed out to the threads one by one. Experts that
+// are met for the first time are packed first.
+#include <algorithm>
+#include <array>
+
+#include "base/failure.h"
+#include "device/checks.h"
+#include "device/cpu/input.h"
+#include "device/cpu/products.h"
+#include "device/cpu/weight.h"
+
+namespace coterie {
+
+using cpu::CpuWeight;
+using cpu::group_rows;
+
+void CpuDevice::group_choices(const Routing& routing, int64_t first, int64_t experts, bool row_per_choice,
+                              Rows x) {
+    Grouped& g = *grouped_;
+    const Input& in = *input_;
+    const int64_t choices = routing.rows * routing.used;
+    if (int64_t(g.choices.size()) < choices) {
+        g.choices.resize(size_t(choices));
+        g.quantised.resize(size_t(choices));
+        g.floats.resize(size_t(choices));
+        g.y.resize(size_t(choices));
+        g.y2.resize(size_t(choices));
+        g.elsewhere.reserve(size_t(choices));
+    }
+    g.counts.assign(size_t(experts) + 1, 0);
+    g.elsewhere.clear();
+    g.members.clear();
+    for (int64_t c = 0; c < choices; ++c) {
+        const int64_t e = routing.experts[c] - first;
+        if (e >= 0 && e < experts)
+            ++g.counts[size_t(e) + 1];
+        else
+            g.elsewhere.push_back(int32_t(c));
+    }
+    for (int64_t e = 0; e < experts; ++e) {
+        const int64_t count = g.counts[size_t(e) + 1];
+        g.counts[size_t(e) + 1] += g.counts[size_t(e)];
+        if (count > 0) g.members.push_back({e, g.counts[size_t(e)], count});
+    }
+    for (int64_t c = 0; c < choices; ++c) {
+        const int64_t e = routing.experts[c] - first;
+        if (e < 0 || e >= experts) continue;
+        const int64_t place = g.counts[size_t(e)]++;
+        const int64_t row = row_per_choice ? c : c / routing.used;
+        g.choices[size_t(place)] = int32_t(c);
+        g.quantised[size_t(place)] = in.quantised[size_t(row)];
+        g.floats[size_t(place)] = x.row(row);
+    }
+}
+
+// Tasks of equal work: an expert with many rows is cut finer.
+void CpuDevice::Grouped::cut(int64_t groups, int64_t rows_per_task, int threads) {
+    tasks.clear();
+    // Few enough groups that each thread gets several tasks, and at least as many as the kernel has streams.
+    const int64_t share =
+        std::max<int64_t>(cpu::max_streams, groups * int64_t(members.size()) / (8 * threads));
+    for (size_t m = 0; m < members.size(); ++m) {
+        const int64_t by_rows = std::max<int64_t>(1, rows_per_task / members[m].count);
+        const int64_t each = std::min(groups, std::max<int64_t>(1, std::min(share, by_rows)));
+        for (int64_t at = 0; at < groups; at += each)
+            tasks.push_back({int32_t(m), {at, std::min(groups, at + each)}});
+    }
+}
+
+void CpuDevice::pack_chosen(std::span<const ExpertWeight* const> weights) {
+    const Grouped& g = *grouped_;
+    for (const ExpertWeight* weight : weights) {
+        CpuWeight& w = cpu::held(*weight->weight);
+        bool missing = false;
+        for (const Grouped::Member& member : g.members) missing |= !w.packed(member.expert);
+        if (!missing) continue;
+        const int64_t groups = w.shape.groups(), each = std::max<int64_t>(1, groups / 4);
+        const int64_t parts = (groups + each - 1) / each;
+        for_tasks(int64_t(g.members.size()) * parts, [&](int64_t i, int) {
+            const int64_t expert = g.members[size_t(i / parts)].expert, at = i % parts * each;
+            if (!w.packed(expert)) w.pack(expert, {at, std::min(groups, at + each)});
+        });
+        for (const Grouped::Member& member : g.members)
+            if (!w.packed(member.expert)) w.finish(member.expert);
+    }
+}
+
+namespace {
+
+constexpr int64_t rows_per_task = 256;  // groups times rows: about 8 million multiply-adds of 2048 columns
+
+struct Columns {
+    int64_t begin, count;
+};
+Columns columns_of(Range groups, int64_t width) {
+    const int64_t begin = groups.begin * group_rows;
+    return {begin, std::min(groups.end * group_rows, width) - begin};
+}
+
+const CpuWeight& checked(const ExpertWeight& weight) {
+    COTERIE_CHECK(weight.weight != nullptr);
+    const CpuWeight& w = cpu::held(*weight.weight);
+    COTERIE_CHECK(!w.gathered());
+    return w;
+}
+
+}  // namespace
+
+void CpuDevice::expert_linear(Rows y, const ExpertWeight& weight, Rows x, const Routing& routing) {
+    const CpuWeight& w = checked(weight);
+    check_routing(routing);
+    const int64_t choices = routing.rows * routing.used;
+    COTERIE_CHECK(x.rows == routing.rows || x.rows == choices);
+    check_shape(x, x.rows, w.in);
+    check_shape(y, choices, w.out);
+    prepare_input(x, w.shape.container == cpu::Container::blocks);
+    group_choices(routing, weight.first, w.experts, x.rows == choices, x);
+    const std::array<const ExpertWeight*, 1> all{&weight};
+    pack_chosen(all);
+    Grouped& g = *grouped_;
+    for (int32_t c : g.elsewhere) std::fill_n(y.row(c), y.width, 0.0f);
+    const int64_t here = choices - int64_t(g.elsewhere.size());
+    for (int64_t i = 0; i < here; ++i) g.y[size_t(i)] = y.row(g.choices[size_t(i)]);
+    g.cut(w.shape.groups(), rows_per_task, team_.size());
+    next_.store(0, std::memory_order_relaxed);
+    team_.run([&](int member) {
+        quantise_part(x, member);
+        if (team_.size() > 1) team_.barrier();
+        for (size_t i; (i = size_t(next_.fetch_add(1, std::memory_order_relaxed))) < g.tasks.size();) {
+            const Grouped::Member& m = g.members[size_t(g.tasks[i].member)];
+            const Range groups = g.tasks[i].groups;
+            float* const* to = g.y.data() + m.first;
+            cpu::multiply(kernels_, w.shape, w.matrix(m.expert), groups, g.of(w.shape) + m.first, m.count,
+                          to);
+            const Columns c = columns_of(groups, w.out);
+            if (weight.bias)
+                for (int64_t r = 0; r < m.count; ++r)
+                    elements_.add(to[r] + c.begin, weight.bias + m.expert * w.out + c.begin, c.count);
+        }
+    });
+}
+
+void CpuDevice::expert_gate_up(Rows e, const ExpertWeight& gate, const ExpertWeight& up, Rows x,
+                               const Routing& routing, Activation activation, Rows scratch) {
+    const CpuWeight &wg = checked(gate), &wu = checked(up);
+    check_routing(routing);
+    const int64_t choices = routing.rows * routing.used;
+    COTERIE_CHECK(wg.out == wu.out && wg.experts == wu.experts && gate.first == up.first);
+    COTERIE_CHECK(x.rows == routing.rows || x.rows == choices);
+    check_shape(x, x.rows, wg.in);
+    check_shape(x, x.rows, wu.in);
+    check_shape(e, choices, wg.out);
+    check_same_shape(e, scratch);
+    prepare_input(
+        x, wg.shape.container == cpu::Container::blocks || wu.shape.container == cpu::Container::blocks);
+    group_choices(routing, gate.first, wg.experts, x.rows == choices, x);
+    const std::array<const ExpertWeight*, 2> all{&gate, &up};
+    pack_chosen(all);
+    Grouped& g = *grouped_;
+    for (int32_t c : g.elsewhere) std::fill_n(e.row(c), e.width, 0.0f);
+    const int64_t here = choices - int64_t(g.elsewhere.size());
+    for (int64_t i = 0; i < here; ++i) {
+        g.y[size_t(i)] = e.row(g.choices[size_t(i)]);
+        g.y2[size_t(i)] = scratch.row(g.choices[size_t(i)]);
+    }
+    g.cut(wg.shape.groups(), rows_per_task / 2, team_.size());
+    next_.store(0, std::memory_order_relaxed);
+    team_.run([&](int member) {
+        quantise_part(x, member);
+        if (team_.size() > 1) team_.barrier();
+        for (size_t i; (i = size_t(next_.fetch_add(1, std::memory_order_relaxed))) < g.tasks.size();) {
+            const Grouped::Member& m = g.members[size_t(g.tasks[i].member)];
+            const Range groups = g.tasks[i].groups;
+            float *const *a = g.y.data() + m.first, *const *b = g.y2.data() + m.first;
+            cpu::multiply(kernels_, wg.shape, wg.matrix(m.expert), groups, g.of(wg.shape) + m.first, m.count,
+                          a);
+            cpu::multiply(kernels_, wu.shape, wu.matrix(m.expert), groups, g.of(wu.shape) + m.first, m.count,
+                          b);
+            const Columns c = columns_of(groups, wg.out);
+            for (int64_t r = 0; r < m.count; ++r) {
+                if (gate.bias)
+                    elements_.add(a[r] + c.begin, gate.bias + m.expert * wg.out + c.begin, c.count);
+                if (up.bias) elements_.add(b[r] + c.begin, up.bias + m.expert * wu.out + c.begin, c.count);
+                act(a[r] + c.begin, a[r] + c.begin, b[r] + c.begin, c.count, activation);
+            }
+        }
+    });
+}
+
+void CpuDevice::expert_combine(Rows y, Rows e, const Routing& routing) {
+    check_routing(routing);
+    check_shape(y, routing.rows, y.width);
+    check_shape(e, routing.rows * routing.used, y.width);
+    COTERIE_CHECK(routing.used <= 256);
+    for_rows(y.rows, y.width * routing.used, [&](int64_t begin, int64_t end) {
+        const float* parts[256];
+        for (int64_t r = begin; r < end; ++r) {
+            for (int j = 0; j < routing.used; ++j) parts[j] = e.row(r * routing.used + j);
+            elements_.weighted_sum(y.row(r), parts, routing.weights + r * routing.used, routing.used,
+                                   y.width);
+        }
+    });
+}
+
+void CpuDevice::expert_down_combine(Rows y, const ExpertWeight& down, Rows e, const Routing& routing,
+                                    Rows scratch) {
+    const CpuWeight& w = checked(down);
+    check_routing(routing);
+    const int64_t choices = routing.rows * routing.used;
+    check_shape(e, choices, w.in);
+    check_shape(scratch, choices, w.out);
+    check_shape(y, routing.rows, w.out);
+    COTERIE_CHECK(routing.used <= 256);
+    prepare_input(e, w.shape.container == cpu::Container::blocks);
+    group_choices(routing, down.first, w.experts, true, e);
+    const std::array<const ExpertWeight*, 1> all{&down};
+    pack_chosen(all);
+    Grouped& g = *grouped_;
+    const int64_t here = choices - int64_t(g.elsewhere.size());
+    for (int64_t i = 0; i < here; ++i) g.y[size_t(i)] = scratch.row(g.choices[size_t(i)]);
+    g.cut(w.shape.groups(), rows_per_task * 2, team_.size());
+    next_.store(0, std::memory_order_relaxed);
+    team_.run([&](int member) {
+        quantise_part(e, member);
+        if (team_.size() > 1) team_.barrier();
+        for (size_t i; (i = size_t(next_.fetch_add(1, std::memory_order_relaxed))) < g.tasks.size();) {
+            const Grouped::Member& m = g.members[size_t(g.tasks[i].member)];
+            const Range groups = g.tasks[i].groups;
+            float* const* to = g.y.data() + m.first;
+            cpu::multiply(kernels_, w.shape, w.matrix(m.expert), groups, g.of(w.shape) + m.first, m.count,
+                          to);
+            const Columns c = columns_of(groups, w.out);
+            if (down.bias)
+                for (int64_t r = 0; r < m.count; ++r)
+                    elements_.add(to[r] + c.begin, down.bias + m.expert * w.out + c.begin, c.count);
+        }
+        if (team_.size() > 1) team_.barrier();
+        // The sum over the choices here: split by columns, so that one row keeps all threads busy too.
+        const Range columns = part_of(y.width, member, team_.size(), group_rows);
+        const float* parts[256];
+        for (int64_t r = 0; r < y.rows; ++r) {
+            for (int j = 0; j < routing.used; ++j) {
+                const int64_t c = r * routing.used + j, expert = routing.experts[c] - down.first;
+                parts[j] = expert >= 0 && expert < w.experts ? scratch.row(c) + columns.begin : nullptr;
+            }
+            elements_.weighted_sum(y.row(r) + columns.begin, parts, routing.weights + r * routing.used,
+                                   routing.used, columns.end - columns.begin);
+        }
+    });
+}
+
+}  // namespace coterie
