@@ -1,9 +1,9 @@
+// See sampler.h.
 #include "sample/sampler.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <unordered_map>
 
 #include "base/failure.h"
 
@@ -17,8 +17,9 @@ void check_range(const char* name, double value, double low, double high) {
         fail(Status::invalid_argument, "{} is {}, expected {} to {}", name, value, low, high);
 }
 
-bool better(const float a_logit, int32_t a, const float b_logit, int32_t b) {
-    return a_logit > b_logit || (a_logit == b_logit && a < b);
+// exp(logit - best), where both may be infinite.
+double weight_of(float logit, float best) {
+    return logit == best ? 1.0 : std::exp(double(logit) - double(best));
 }
 
 }  // namespace
@@ -49,21 +50,28 @@ Sampler::Sampler(const SamplingOptions& options) : options_(options), random_(op
     options_.check();
 }
 
+static bool penalises(const SamplingOptions& options) {
+    return options.penalty_tokens != 0 &&
+           (options.repeat_penalty != 1.0f || options.presence_penalty != 0.0f ||
+            options.frequency_penalty != 0.0f);
+}
+
 void Sampler::accept(int32_t token) {
-    history_.push_back(token);
+    if (!penalises(options_)) return;
+    ++seen_[token];
+    if (options_.penalty_tokens < 0) return;
+    window_.push_back(token);
+    if (window_.size() <= size_t(options_.penalty_tokens)) return;
+    const auto oldest = seen_.find(window_.front());
+    if (--oldest->second == 0) seen_.erase(oldest);
+    window_.pop_front();
 }
 
 void Sampler::penalise(std::span<float> logits) const {
     for (const auto& [token, value] : options_.bias)
-        if (token >= 0 && size_t(token) < logits.size()) logits[size_t(token)] += value;
-    const bool any = options_.repeat_penalty != 1.0f || options_.presence_penalty != 0.0f ||
-                     options_.frequency_penalty != 0.0f;
-    if (!any || options_.penalty_tokens == 0) return;
-    const size_t n = options_.penalty_tokens < 0 ? history_.size()
-                                                 : std::min(history_.size(), size_t(options_.penalty_tokens));
-    std::unordered_map<int32_t, int32_t> seen;
-    for (size_t i = history_.size() - n; i < history_.size(); ++i) ++seen[history_[i]];
-    for (const auto& [token, count] : seen) {
+        if (token >= 0 && size_t(token) < logits.size() && logits[size_t(token)] > minus_infinity)
+            logits[size_t(token)] += value;
+    for (const auto& [token, count] : seen_) {
         if (token < 0 || size_t(token) >= logits.size()) continue;
         float& logit = logits[size_t(token)];
         logit = logit > 0 ? logit / options_.repeat_penalty : logit * options_.repeat_penalty;
@@ -71,146 +79,174 @@ void Sampler::penalise(std::span<float> logits) const {
     }
 }
 
-// The candidates that the options can leave over, best first: a partial sort, not one of the whole
-// vocabulary.
-void Sampler::select(std::span<const float> logits) {
-    candidates_.clear();
-    float best = minus_infinity;
-    for (const float logit : logits) best = logit > best ? logit : best;
-    // Below this no token has weight in float arithmetic, whatever the temperature up to 1 (min-p may cut
-    // higher).
-    float floor = minus_infinity;
-    if (options_.top_k == 0) floor = best - 40.0f * std::max(1.0f, options_.temperature);
-    if (options_.min_p > 0) floor = std::max(floor, best + std::log(options_.min_p) - 1e-3f);
-    for (size_t i = 0; i < logits.size(); ++i)
-        if (logits[i] >= floor && logits[i] > minus_infinity)
-            candidates_.push_back({int32_t(i), logits[i], 0.0f});
-    const auto order = [](const Candidate& a, const Candidate& b) {
-        return better(a.logit, a.token, b.logit, b.token);
-    };
-    const size_t k =
-        options_.top_k > 0 ? std::min(size_t(options_.top_k), candidates_.size()) : candidates_.size();
-    if (k < candidates_.size()) {
-        std::nth_element(candidates_.begin(), candidates_.begin() + long(k), candidates_.end(), order);
-        candidates_.resize(k);
-    }
-    std::sort(candidates_.begin(), candidates_.end(), order);
-}
-
-void Sampler::probabilities() {
-    double sum = 0;
-    const float best = candidates_.front().logit;
-    for (Candidate& c : candidates_) sum += double(c.p = std::exp(c.logit - best));
-    for (Candidate& c : candidates_) c.p = float(double(c.p) / sum);
-}
-
-void Sampler::keep_typical(float p) {
-    if (p >= 1.0f) return;
-    probabilities();
-    double entropy = 0;
-    for (const Candidate& c : candidates_)
-        if (c.p > 0) entropy -= double(c.p) * std::log(double(c.p));
-    // Distance of a token's surprise from the expected one.
-    const auto distance = [&](const Candidate& c) { return std::abs(-std::log(double(c.p)) - entropy); };
-    std::sort(candidates_.begin(), candidates_.end(), [&](const Candidate& a, const Candidate& b) {
-        const double da = distance(a), db = distance(b);
-        return da < db || (da == db && a.token < b.token);
-    });
-    double sum = 0;
-    size_t n = 0;
-    while (n < candidates_.size()) {
-        sum += double(candidates_[n++].p);
-        if (sum >= double(p)) break;
-    }
-    candidates_.resize(std::max<size_t>(n, 1));
-    std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
-        return better(a.logit, a.token, b.logit, b.token);
-    });
-}
-
-void Sampler::keep_top_p(float p) {
-    if (p >= 1.0f) return;
-    probabilities();
-    double sum = 0;
-    size_t n = 0;
-    while (n < candidates_.size()) {
-        sum += double(candidates_[n++].p);
-        if (sum >= double(p)) break;
-    }
-    candidates_.resize(std::max<size_t>(n, 1));
-}
-
-void Sampler::keep_min_p(float p) {
-    if (p <= 0.0f) return;
-    const float floor = candidates_.front().logit + std::log(p);
-    size_t n = 1;
-    while (n < candidates_.size() && candidates_[n].logit >= floor) ++n;
-    candidates_.resize(n);
-}
-
 int32_t Sampler::sample(std::span<float> logits, std::span<const uint32_t> allowed) {
-    bool any_number = false;
-    for (float& logit : logits) {
-        if (std::isnan(logit)) logit = minus_infinity;
-        any_number |= logit > minus_infinity;
-    }
-    if (!any_number)
+    float best = scrub(logits);
+    if (best == minus_infinity)
         fail(Status::internal,
              "no logit is a number: the model's weights or the device are broken; verify the file");
-    if (options_.logprobs >= 0) raw_.assign(logits.begin(), logits.end());
+    if (options_.logprobs >= 0) start_logprobs(logits, best);
+    if (!allowed.empty()) forbid(logits, allowed);
     penalise(logits);
-    if (!allowed.empty())
-        for (size_t i = 0; i < logits.size(); ++i)
-            if (!(allowed[i / 32] >> (i % 32) & 1)) logits[i] = minus_infinity;
-
-    int32_t token = -1;
-    if (options_.temperature == 0.0f || options_.top_k == 1) {
-        for (size_t i = 0; i < logits.size(); ++i)
-            if (logits[i] > minus_infinity && (token < 0 || logits[i] > logits[size_t(token)]))
-                token = int32_t(i);
-    } else {
-        select(logits);
-        if (!candidates_.empty()) {
-            keep_typical(options_.typical_p);
-            keep_top_p(options_.top_p);
-            keep_min_p(options_.min_p);
-            for (Candidate& c : candidates_) c.logit /= options_.temperature;
-            probabilities();
-            double at = random_.uniform();
-            token = candidates_.back().token;
-            for (const Candidate& c : candidates_)
-                if ((at -= double(c.p)) < 0) {
-                    token = c.token;
-                    break;
-                }
-        }
-    }
-    if (token < 0)
+    best = greatest(logits);
+    if (best == minus_infinity)
         fail(Status::invalid_argument,
              "no token is allowed here: the bias or the grammar forbids all of them");
-    if (options_.logprobs >= 0) {
-        record(raw_);
-        const float best = *std::max_element(raw_.begin(), raw_.end());
-        double sum = 0;
-        for (const float x : raw_) sum += std::exp(double(x - best));
-        const double shift = double(best) + std::log(sum);
-        logprobs_.logprob = float(double(raw_[size_t(token)]) - shift);
-        for (auto& [id, value] : logprobs_.best) value = float(double(value) - shift);
+
+    const bool greedy = options_.temperature < 1e-6f || options_.top_k == 1;
+    const int32_t token =
+        greedy ? int32_t(std::find(logits.begin(), logits.end(), best) - logits.begin()) : draw(logits, best);
+    if (options_.logprobs >= 0) logprobs_.logprob = float(double(raw_[size_t(token)]) - raw_shift_);
+    return token;
+}
+
+void Sampler::start_logprobs(std::span<const float> logits, float best) {
+    raw_.assign(logits.begin(), logits.end());
+    // An infinite logit is certain: its probability is shared among its equals.
+    raw_shift_ = (std::isinf(best) ? 0.0 : double(best)) + std::log(exponentials(logits, best, 1.0f, {}));
+    if (std::isinf(best))
+        for (float& logit : raw_) logit = logit == best ? 0.0f : minus_infinity;
+    best_tokens(raw_, size_t(options_.logprobs), candidates_);
+    logprobs_.best.clear();
+    for (const Candidate& c : candidates_)
+        logprobs_.best.emplace_back(c.token, float(double(c.logit) - raw_shift_));
+}
+
+int32_t Sampler::draw(std::span<const float> logits, float best) {
+    const bool by_mass = options_.typical_p < 1.0f || options_.top_p < 1.0f;
+    if (options_.top_k == 0 && !by_mass && options_.min_p <= 0.0f) return draw_among_all(logits, best);
+    collect(logits, best);
+    keep_typical();
+    keep_top_p();
+    keep_min_p();
+    return draw_candidate();
+}
+
+// Nothing drops a token: no need to look at them one by one, or to order them.
+int32_t Sampler::draw_among_all(std::span<const float> logits, float best) {
+    weights_.resize(logits.size());
+    double at = random_.uniform() * exponentials(logits, best, 1.0f / options_.temperature, weights_);
+    int32_t token = -1;
+    for (size_t i = 0; i < logits.size(); ++i) {
+        if (weights_[i] == 0.0f) continue;
+        token = int32_t(i);
+        if ((at -= double(weights_[i])) < 0) break;
     }
     return token;
 }
 
-// The best tokens with their raw logits.
-void Sampler::record(std::span<const float> logits) {
-    std::vector<std::pair<int32_t, float>>& best = logprobs_.best;
-    best.clear();
-    const size_t n = std::min(size_t(options_.logprobs), logits.size());
-    std::vector<int32_t> order(logits.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = int32_t(i);
-    std::partial_sort(order.begin(), order.begin() + long(n), order.end(), [&](int32_t a, int32_t b) {
-        return better(logits[size_t(a)], a, logits[size_t(b)], b);
-    });
-    for (size_t i = 0; i < n; ++i) best.emplace_back(order[i], logits[size_t(order[i])]);
+// Fills candidates_: the top k, or, where there is no k, all that any of the other options can leave over.
+void Sampler::collect(std::span<const float> logits, float best) {
+    if (options_.top_k > 0) {
+        best_tokens(logits, size_t(options_.top_k), candidates_);
+        ordered_ = candidates_.size();
+        mass_ = 0;
+        for (const Candidate& c : candidates_) mass_ += weight_of(c.logit, best);
+        return;
+    }
+    candidates_.clear();
+    ordered_ = 0;
+    weights_.resize(logits.size());
+    mass_ = exponentials(logits, best, 1.0f, weights_);
+    const auto take = [&](float least) {
+        candidates_.clear();
+        for (size_t i = 0; i < logits.size(); ++i)
+            if (weights_[i] > least) candidates_.push_back({int32_t(i), logits[i]});
+    };
+    if (options_.typical_p >= 1.0f && options_.top_p < 1.0f) {
+        // Top-p never comes to the tail, if all of the tail weighs less than what top-p leaves out.
+        take(1e-7f);
+        double kept = 0;
+        for (const Candidate& c : candidates_) kept += double(weights_[size_t(c.token)]);
+        if (mass_ - kept + 1e-6 * mass_ < (1.0 - double(options_.top_p)) * mass_) return;
+    } else if (options_.typical_p >= 1.0f) {
+        return take(options_.min_p * 0.999f);
+    }
+    take(0.0f);
+}
+
+// Keeps the best items that together weigh mass, at least one, and drops the others. Items are ordered a
+// few at a time, because the share is mostly held by few.
+template <typename Item, typename Weight>
+static void keep_share(std::vector<Item>& items, size_t ordered, double mass, const Weight& weight) {
+    double sum = 0;
+    size_t n = 0;
+    while (n < items.size() && (n == 0 || sum < mass)) {
+        if (n >= ordered) {
+            ordered = std::min(items.size(), std::max<size_t>(64, 4 * n));
+            const auto begin = items.begin() + std::ptrdiff_t(n),
+                       end = items.begin() + std::ptrdiff_t(ordered);
+            std::nth_element(begin, end, items.end());
+            std::sort(begin, end);
+        }
+        sum += weight(items[n++]);
+    }
+    items.resize(n);
+}
+
+void Sampler::keep_typical() {
+    if (options_.typical_p >= 1.0f) return;
+    struct Ranked {
+        double distance;  // of the token's surprise from the expected one
+        double weight;
+        Candidate candidate;
+        bool operator<(const Ranked& other) const {
+            return distance < other.distance ||
+                   (distance == other.distance && candidate.token < other.candidate.token);
+        }
+    };
+    const float best = std::min_element(candidates_.begin(), candidates_.end())->logit;
+    std::vector<Ranked> ranked;
+    ranked.reserve(candidates_.size());
+    double entropy = 0;
+    for (const Candidate& c : candidates_) {
+        const double weight = weight_of(c.logit, best);
+        const double surprise = std::log(mass_) - (c.logit == best ? 0.0 : double(c.logit) - double(best));
+        if (weight > 0) entropy += weight / mass_ * surprise;
+        ranked.push_back({surprise, weight, c});
+    }
+    for (Ranked& r : ranked) r.distance = std::abs(r.distance - entropy);
+    keep_share(ranked, 0, double(options_.typical_p) * mass_, [](const Ranked& r) { return r.weight; });
+    candidates_.clear();
+    mass_ = 0;
+    double most = 0;
+    for (const Ranked& r : ranked) {
+        candidates_.push_back(r.candidate);
+        mass_ += r.weight;
+        most = std::max(most, r.weight);
+    }
+    mass_ /= most;  // weights count from the best that is left
+    ordered_ = 0;
+}
+
+void Sampler::keep_top_p() {
+    if (options_.top_p >= 1.0f) return;
+    const float best = std::min_element(candidates_.begin(), candidates_.end())->logit;
+    keep_share(candidates_, ordered_, double(options_.top_p) * mass_,
+               [best](const Candidate& c) { return weight_of(c.logit, best); });
+}
+
+void Sampler::keep_min_p() {
+    if (options_.min_p <= 0.0f) return;
+    const float best = std::min_element(candidates_.begin(), candidates_.end())->logit;
+    std::erase_if(candidates_,
+                  [&](const Candidate& c) { return weight_of(c.logit, best) < double(options_.min_p); });
+}
+
+int32_t Sampler::draw_candidate() {
+    const float best = std::min_element(candidates_.begin(), candidates_.end())->logit;
+    weights_.resize(candidates_.size());
+    double sum = 0;
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+        const float logit = candidates_[i].logit;
+        weights_[i] = logit == best
+                          ? 1.0f
+                          : float(std::exp((double(logit) - double(best)) / double(options_.temperature)));
+        sum += double(weights_[i]);
+    }
+    double at = random_.uniform() * sum;
+    size_t i = 0;
+    while (i + 1 < candidates_.size() && (at -= double(weights_[i])) >= 0) ++i;
+    return candidates_[i].token;
 }
 
 }  // namespace coterie

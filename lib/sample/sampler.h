@@ -1,16 +1,22 @@
-// Logits -> token. Order: bias and penalties on the logits, then top-k, typical, top-p, min-p, temperature,
-// and a draw. Pure but for the sampler's own history and random numbers, which depend on nothing but the
-// seed: the same everywhere.
+// Logits -> token. In this order: NaN becomes -inf, the mask forbids tokens, bias is added, penalties change
+// the logits of tokens seen before; then top-k, typical, top-p and min-p each drop candidates, by the
+// probabilities at temperature 1 of what the one before left; at last the temperature and a draw. Pure but
+// for the sampler's own history and random numbers, which depend on nothing but the seed: the same
+// everywhere. Of equal logits the smaller token counts as better.
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "sample/logits.h"
 
 namespace coterie {
 
 struct SamplingOptions {
-    float temperature = 0.8f;                     // 0: greedy
+    float temperature = 0.8f;                     // below 1e-6: greedy
     int32_t top_k = 40;                           // 0: off
     float top_p = 0.95f;                          // 1: off
     float min_p = 0.0f;                           // 0: off; share of the best token's probability
@@ -32,7 +38,8 @@ struct TokenLogprobs {
     std::vector<std::pair<int32_t, float>> best;  // the most likely tokens, best first
 };
 
-// splitmix64: a counter through a mixer. Chosen for being a few lines that are the same on every machine.
+// splitmix64: a counter through a mixer, the same on every machine. next() number i of seed s (from 1 on)
+// mixes s + i * 0x9e3779b97f4a7c15. A sample takes one number, unless it is greedy.
 class Random {
   public:
     explicit Random(uint64_t seed) : state_(seed) {}
@@ -47,9 +54,9 @@ class Sampler {
   public:
     explicit Sampler(const SamplingOptions& options);
 
-    // Picks from logits [vocabulary], which it may change. allowed: a bit per token, or empty for all. Throws
-    // internal when no logit is a number (a broken model or device) and invalid_argument when nothing is
-    // allowed.
+    // Picks from logits [vocabulary], which it may change. allowed: bit i % 32 of word i / 32 for token i, or
+    // empty for all. Throws internal when no logit is a number (a broken model or device) and
+    // invalid_argument when nothing is allowed.
     int32_t sample(std::span<float> logits, std::span<const uint32_t> allowed = {});
     // A token that was taken (or stood in the prompt), for the penalties.
     void accept(int32_t token);
@@ -57,24 +64,26 @@ class Sampler {
     const TokenLogprobs& logprobs() const { return logprobs_; }
 
   private:
-    struct Candidate {
-        int32_t token;
-        float logit;
-        float p;
-    };
     void penalise(std::span<float> logits) const;
-    void record(std::span<const float> logits);
-    void select(std::span<const float> logits);
-    void keep_typical(float p);
-    void keep_top_p(float p);
-    void keep_min_p(float p);
-    void probabilities();
+    void start_logprobs(std::span<const float> logits, float best);
+    int32_t draw(std::span<const float> logits, float best);
+    int32_t draw_among_all(std::span<const float> logits, float best);
+    int32_t draw_candidate();
+    void collect(std::span<const float> logits, float best);
+    void keep_typical();
+    void keep_top_p();
+    void keep_min_p();
 
     SamplingOptions options_;
     Random random_;
-    std::vector<int32_t> history_;
-    std::vector<Candidate> candidates_;  // sorted by logit, best first
-    std::vector<float> raw_;             // logits before options, when logprobs are wanted
+    std::deque<int32_t> window_;                 // the last tokens, where penalties look back a limited way
+    std::unordered_map<int32_t, int32_t> seen_;  // how often each token was accepted, in the window
+    std::vector<Candidate> candidates_;          // the first ordered_ of them are the best, in order
+    size_t ordered_ = 0;
+    double mass_ = 0;             // sum of exp(logit - best) of all that candidates_ stands for
+    std::vector<float> weights_;  // scratch
+    std::vector<float> raw_;      // logits before options, where logprobs are wanted
+    double raw_shift_ = 0;        // log of the sum of exp(raw logit)
     TokenLogprobs logprobs_;
 };
 
