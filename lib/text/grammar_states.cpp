@@ -36,7 +36,8 @@ GrammarStates::GrammarStates(const GrammarAutomaton& automaton, const TokenTrie*
     }
     path_.resize(tokens == nullptr ? 1 : tokens->deepest() + 2);
     frames_.push_back({unknown, 0, 0, 0});
-    states_.emplace_back();  // dead
+    states_.emplace_back();
+    next_.assign(automaton_.class_count, dead);
     reach(automaton_.rules[automaton_.root].start, 0);
     settle();
 }
@@ -148,20 +149,21 @@ uint32_t GrammarStates::settle(bool accepting) {
              "the grammar is too ambiguous: a single step needs more than {} states; simplify it",
              most_states_in_a_step);
     states_.push_back(std::move(result));
+    next_.resize(next_.size() + automaton_.class_count, unknown);
     const auto id = static_cast<uint32_t>(states_.size() - 1);
     state_index_.emplace(hash, id);
     return id;
 }
 
 uint32_t GrammarStates::step(uint32_t state, uint32_t byte_class) {
-    if (states_[state].next.empty()) states_[state].next.assign(automaton_.class_count, unknown);
-    const uint32_t known = states_[state].next[byte_class];
+    const size_t place = size_t{state} * automaton_.class_count + byte_class;
+    const uint32_t known = next_[place];
     if (known != unknown) return known;
     for (const Thread& thread : states_[state].threads)
         for (const GrammarAutomaton::ByteEdge& edge : automaton_.states[thread.state].edges)
             if (edge.first <= byte_class && byte_class <= edge.last) reach(edge.to, thread.frame);
     const uint32_t next = settle();
-    states_[state].next[byte_class] = next;
+    next_[place] = next;
     return next;
 }
 
@@ -202,8 +204,7 @@ void GrammarStates::walk(const TokenTrie::Tree& tree, uint32_t from, std::span<u
         const TokenTrie::Node& node = tree.nodes[at];
         const uint32_t state = path_[node.depth];
         const uint32_t byte_class = automaton_.class_of[node.byte];
-        const std::vector<uint32_t>& next_of = states_[state].next;
-        uint32_t next = next_of.empty() ? unknown : next_of[byte_class];
+        uint32_t next = next_[size_t{state} * automaton_.class_count + byte_class];
         if (next == unknown) next = step(state, byte_class);
         if (next == dead) {
             at = node.skip;

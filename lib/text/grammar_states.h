@@ -48,7 +48,6 @@ class GrammarStates {
     };
     struct State {
         std::vector<Thread> threads;
-        std::vector<uint32_t> next;  // per class; unknown where not yet computed
         bool accepting = false;
         std::unique_ptr<std::vector<uint32_t>> mask;
     };
@@ -66,6 +65,7 @@ class GrammarStates {
     const GrammarAutomaton& automaton_;
     const TokenTrie* tokens_;
     std::vector<State> states_;
+    std::vector<uint32_t> next_;  // [state * classes + class]; unknown where not yet computed
     std::vector<Frame> frames_;
     std::unordered_multimap<uint64_t, uint32_t> state_index_;
     std::unordered_multimap<uint64_t, uint32_t> frame_index_;
