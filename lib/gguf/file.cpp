@@ -88,11 +88,6 @@ File File::open(const std::string& path, const ProgressCallback& progress) {
              path, shards, shards);
     for (int i = 0; i < name->shards; ++i) {
         report_progress(progress, "reading", uint64_t(i), shards);
-        if (i == name->shard) {
-            file.check_set(header, i, shards);
-            file.append(std::move(given), std::move(header));
-            continue;
-        }
         const std::string shard_path = name->path(i);
         try {
             MappedFile mapped(shard_path);
