@@ -130,11 +130,16 @@ Value groupby(Interpreter& interpreter, const Value& value, const Arguments& arg
     return Value::list(std::move(groups));
 }
 
+// What map, select and their kin work on: nothing at all when the value is false, even if it is no sequence.
+std::vector<Value> elements_if_true(const Value& value) {
+    return truth(value) ? elements(value) : std::vector<Value>();
+}
+
 Value map(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
     std::vector<Value> mapped;
     if (arguments.positional.empty()) {
         const auto given = bound(arguments, "map", {"attribute", "default"}, 1);
-        for (const Value& item : elements(value)) {
+        for (const Value& item : elements_if_true(value)) {
             Value found = interpreter.path(item, *given[0]);
             mapped.push_back(found.is_undefined() && given[1] && !given[1]->is_none() ? *given[1] : found);
         }
@@ -142,7 +147,7 @@ Value map(Interpreter& interpreter, const Value& value, const Arguments& argumen
         const std::string& name = text_argument(arguments.positional[0], "map");
         Arguments rest = arguments;
         rest.positional.erase(rest.positional.begin());
-        for (const Value& item : elements(value)) {
+        for (const Value& item : elements_if_true(value)) {
             interpreter.charge_steps(1 + item.weight() / 64);
             mapped.push_back(apply_filter(interpreter, name, item, rest));
         }
@@ -166,7 +171,7 @@ Value selected(Interpreter& interpreter, const Value& value, const Arguments& ar
         rest.positional.erase(rest.positional.begin());
     }
     std::vector<Value> kept;
-    for (Value& item : elements(value)) {
+    for (Value& item : elements_if_true(value)) {
         interpreter.charge_steps(1 + item.weight() / 256);
         const Value subject = by_attribute ? interpreter.path(item, attribute) : item;
         const bool passes = test.empty() ? truth(subject) : apply_test(interpreter, test, subject, rest);

@@ -337,6 +337,7 @@ Value Interpreter::evaluate_call(const Node& node) {
         const Value self = evaluate(*callee.children[0]);
         const Arguments arguments = evaluate_arguments(node.arguments.get());
         line_ = node.line;
+        if (auto result = changed_in_place(*callee.children[0], self, callee.text, arguments)) return *result;
         if (has_method(self, callee.text)) return call_method(*this, self, callee.text, arguments);
         return call(attribute(self, callee.text), arguments);
     }
@@ -344,6 +345,23 @@ Value Interpreter::evaluate_call(const Node& node) {
     const Arguments arguments = evaluate_arguments(node.arguments.get());
     line_ = node.line;
     return call(function, arguments);
+}
+
+// Values are immutable, and so is everything in Hugging Face's sandbox. But there are templates in the wild
+// that append to a list they hold under a name; for them the name gets a new list.
+std::optional<Value> Interpreter::changed_in_place(const Node& holder, const Value& self,
+                                                   const std::string& method, const Arguments& arguments) {
+    if (!self.is_list() && !self.is_dict()) return {};
+    if (holder.kind != NodeKind::name && holder.kind != NodeKind::attribute) return {};
+    auto changed = changed_by_method(self, method, arguments);
+    if (!changed) return {};
+    charge_bytes(changed->after.weight());
+    if (holder.kind == NodeKind::attribute) {
+        assign(holder, changed->after);
+    } else if (!scope_->replace(holder.text, changed->after)) {
+        scope_->set(holder.text, changed->after);
+    }
+    return changed->result;
 }
 
 Arguments Interpreter::evaluate_arguments(const CallArguments* arguments) {

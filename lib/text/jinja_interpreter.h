@@ -55,6 +55,8 @@ class Interpreter {
     Value evaluate_slice(const Value& object, const Node& slice);
     Value evaluate_comparison(const Node& node);
     Value evaluate_call(const Node& node);
+    std::optional<Value> changed_in_place(const Node& holder, const Value& self, const std::string& method,
+                                          const Arguments& arguments);
     Value evaluate_filters(const Node& node, const Value* innermost);
     Arguments evaluate_arguments(const CallArguments* arguments);
     Value charged(Value value);
@@ -89,6 +91,13 @@ bool is_test(const std::string& name);
 bool has_method(const Value& self, std::string_view name);
 Value call_method(Interpreter& interpreter, const Value& self, const std::string& name,
                   const Arguments& arguments);
+
+// A list or dict after a method that changes it, and what the method returns. Nothing for other methods.
+struct Changed {
+    Value after, result;
+};
+std::optional<Changed> changed_by_method(const Value& self, const std::string& name,
+                                         const Arguments& arguments);
 
 // The functions every template may call: range, namespace, raise_exception ...
 Dict template_functions(Interpreter& interpreter);

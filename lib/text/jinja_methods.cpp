@@ -339,6 +339,60 @@ const Table& list_methods() {
     return table;
 }
 
+std::optional<Changed> changed_list(const Value& self, const std::string& name, const Arguments& arguments) {
+    std::vector<Value> items = self.items();
+    const auto place = [&](const Value& index) {
+        int64_t at = whole_argument(index, name);
+        if (at < 0) at += static_cast<int64_t>(items.size());
+        return at;
+    };
+    Value result = Value::none();
+    if (name == "append") {
+        items.push_back(*bound(arguments, name, {"object"}, 1)[0]);
+    } else if (name == "extend") {
+        for (Value& item : elements(*bound(arguments, name, {"iterable"}, 1)[0]))
+            items.push_back(std::move(item));
+    } else if (name == "insert") {
+        const auto given = bound(arguments, name, {"index", "object"}, 2);
+        const int64_t at = std::clamp<int64_t>(place(*given[0]), 0, static_cast<int64_t>(items.size()));
+        items.insert(items.begin() + at, *given[1]);
+    } else if (name == "pop") {
+        const auto given = bound(arguments, name, {"index"});
+        const int64_t at = given[0] ? place(*given[0]) : static_cast<int64_t>(items.size()) - 1;
+        if (at < 0 || at >= static_cast<int64_t>(items.size())) trouble("pop: the index is out of range");
+        result = items[static_cast<size_t>(at)];
+        items.erase(items.begin() + at);
+    } else {
+        return {};
+    }
+    return Changed{Value::list(std::move(items)), result};
+}
+
+std::optional<Changed> changed_dict(const Value& self, const std::string& name, const Arguments& arguments) {
+    Dict dict = self.as_dict();
+    Value result = Value::none();
+    if (name == "update") {
+        for (const Value& from : arguments.positional) {
+            if (!from.is_dict()) trouble("update needs a dict, found '{}'", type_name(from));
+            for (const auto& [key, value] : from.as_dict().entries()) dict.set(key, value);
+        }
+        for (const auto& [key, value] : arguments.named) dict.set(key, value);
+    } else if (name == "setdefault") {
+        const auto given = bound(arguments, name, {"key", "default"}, 1);
+        if (!dict.find(*given[0])) dict.set(*given[0], given[1] ? *given[1] : Value::none());
+        result = *dict.find(*given[0]);
+    } else if (name == "pop") {
+        const auto given = bound(arguments, name, {"key", "default"}, 1);
+        const Value* found = dict.find(*given[0]);
+        if (!found && !given[1]) trouble("pop: the dict has no such key");
+        result = found ? *found : *given[1];
+        if (found) dict.erase(text_argument(*given[0], "pop"));
+    } else {
+        return {};
+    }
+    return Changed{Value::dict(std::move(dict)), result};
+}
+
 const Table* methods_of(const Value& self) {
     if (self.is_text()) return &text_methods();
     if (self.is_dict()) return &dict_methods();
@@ -351,6 +405,13 @@ const Table* methods_of(const Value& self) {
 bool has_method(const Value& self, std::string_view name) {
     const Table* table = methods_of(self);
     return table && table->find(name) != table->end();
+}
+
+std::optional<Changed> changed_by_method(const Value& self, const std::string& name,
+                                         const Arguments& arguments) {
+    if (self.is_dict()) return changed_dict(self, name, arguments);
+    if (self.is_sequence(Sequence::list)) return changed_list(self, name, arguments);
+    return {};
 }
 
 Value call_method(Interpreter& interpreter, const Value& self, const std::string& name,

@@ -29,6 +29,17 @@ void Scope::set(const std::string& name, Value value) {
     values_.emplace_back(name, std::move(value));
 }
 
+bool Scope::replace(const std::string& name, Value value) {
+    for (Scope* scope = this; scope; scope = scope->parent_.get()) {
+        for (auto& [known, old] : scope->values_) {
+            if (known != name) continue;
+            old = std::move(value);
+            return true;
+        }
+    }
+    return false;
+}
+
 void Scope::release() {
     values_.clear();
     parent_.reset();

@@ -14,8 +14,9 @@ namespace coterie::text::jinja {
 class Scope {
   public:
     explicit Scope(ScopePointer parent);
-    const Value* find(const std::string& name) const;  // here and in the parents
-    void set(const std::string& name, Value value);    // here
+    const Value* find(const std::string& name) const;    // here and in the parents
+    void set(const std::string& name, Value value);      // here
+    bool replace(const std::string& name, Value value);  // where it is already, here or in a parent
     void release();
 
   private:

@@ -11,6 +11,7 @@ Writes tests/data/jinja/expressions.json, tests/data/jinja/families.json
 With folders of other templates as arguments it prints a JSON document in the form of families.json for those, with the
 template texts in it, to try the interpreter on templates that can't be committed (COTERIE_TEMPLATES names such a file).
 """
+import copy
 import datetime
 import json
 import pathlib
@@ -105,11 +106,16 @@ def expressions():
     return {"variables": VARIABLES, "now": 1741100767, "cases": cases}
 
 
-def variables_of(conversation, special):
-    """As apply_chat_template hands them over: no None fields, arguments of tool calls as objects, tools None when absent."""
+def variables_of(conversation):
+    """What a template is given: content that is null or absent is "", other null fields go, and the arguments of tool
+    calls are objects; the reasoning goes by the two names templates use."""
     messages = []
     for message in conversation["messages"]:
         message = {key: value for key, value in message.items() if value is not None}
+        if "content" not in message:
+            message["content"] = ""
+        if "reasoning_content" in message:
+            message.setdefault("thinking", message["reasoning_content"])
         for call in message.get("tool_calls", []):
             arguments = call["function"]["arguments"]
             if isinstance(arguments, str):
@@ -118,25 +124,22 @@ def variables_of(conversation, special):
     return {
         "messages": messages,
         "tools": conversation.get("tools"),
-        "documents": None,
         "add_generation_prompt": conversation.get("add_generation_prompt", True),
-        **special,
         **conversation.get("variables", {}),
     }
 
 
-def families(folder, with_text):
+def families(folders, with_text):
     conversations = json.loads((DATA / "conversations.json").read_text(encoding="utf-8"))
+    variables = {name: variables_of(conversation) for name, conversation in conversations.items()}
     tokens = json.loads((DATA / "special_tokens.json").read_text(encoding="utf-8"))
     result = {}
-    for path in sorted(pathlib.Path(folder).glob("*.jinja")):
+    for path in sorted(path for folder in folders for path in pathlib.Path(folder).glob("*.jinja")):
         source = path.read_text(encoding="utf-8")
         special = tokens.get(path.stem, {"bos_token": "<s>", "eos_token": "</s>"})
-        cases = {}
-        for name, conversation in conversations.items():
-            cases[name] = rendered(source, variables_of(json.loads(json.dumps(conversation)), special))
+        cases = {name: rendered(source, {**copy.deepcopy(given), **special}) for name, given in variables.items()}
         result[path.stem] = {"special": special, **({"template": source} if with_text else {}), "cases": cases}
-    return {"now": 1741100767, "families": result}
+    return {"now": 1741100767, "variables": variables, "families": result}
 
 
 def write(path, value):
@@ -145,11 +148,7 @@ def write(path, value):
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        merged = {"now": 1741100767, "families": {}}
-        for folder in sys.argv[1:]:
-            merged["families"].update(families(folder, True)["families"])
-        json.dump(merged, sys.stdout, ensure_ascii=False)
+        json.dump(families(sys.argv[1:], True), sys.stdout, ensure_ascii=False)
     else:
         write(DATA / "expressions.json", expressions())
-        if (DATA / "conversations.json").exists():
-            write(DATA / "families.json", families(DATA / "families", False))
+        write(DATA / "families.json", families([DATA / "families"], False))
