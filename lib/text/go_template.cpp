@@ -308,7 +308,7 @@ GoTemplate::GoTemplate(std::string_view source) {
     const auto knows = [&](const char* field) { return program_->fields.count(field) != 0; };
     capabilities_.text_content = true;
     capabilities_.system_role = knows("System") || knows("Messages");
-    capabilities_.several_systems = capabilities_.late_system = true;
+    capabilities_.several_systems = capabilities_.late_system = capabilities_.system_role;
     capabilities_.tools = knows("Tools");
     capabilities_.tool_calls = knows("ToolCalls");
     capabilities_.tool_results = knows("Messages") && source.find("\"tool\"") != std::string_view::npos;

@@ -186,6 +186,15 @@ std::string shown(const Value& value) {
     if (value.is_none() || value.is_undefined()) return "";
     if (value.is_boolean()) return value.as_boolean() ? "true" : "false";
     if (value.is_real()) return fmt::format("{:g}", value.as_double());
+    if (value.is_list()) {  // Ollama's lists of tools and calls print as JSON, Go's own lists as words
+        const bool plain = std::none_of(value.items().begin(), value.items().end(),
+                                        [](const Value& item) { return item.is_dict(); });
+        if (plain) {
+            std::string words;
+            for (const Value& item : value.items()) words += (words.empty() ? "" : " ") + shown(item);
+            return "[" + words + "]";
+        }
+    }
     if (value.is_dict() || value.is_list()) return marshalled(value);
     return jinja::printed(value);
 }
