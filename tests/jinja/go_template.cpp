@@ -89,7 +89,7 @@ TEST_CASE("Ollama's templates give what Go gives", "[go]") {
                   expected["text"].get<std::string>());
             ++compared;
         }
-        CHECK(compared >= 10);
+        CHECK(compared >= 7);
     }
 }
 
