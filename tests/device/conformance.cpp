@@ -114,7 +114,11 @@ void Conformance::elements() {
                 if (w % 4 == 0)
                     in_place("l2_norm of 4", [&](Bench& b, Rows x) { b.device.l2_norm(x, 4, 1e-6f); });
                 in_place("add", [&](Bench& b, Rows x) { b.device.add(x, in(b, 4, w)); });
-                in_place("softcap", [&](Bench& b, Rows x) { b.device.softcap(x, 4.0f); });
+                compare(name("softcap"), bounds.softcap, [&](Bench& b) {
+                    const Rows x = in(b, 3, w);
+                    b.device.softcap(x, 4.0f);
+                    return b.read(x);
+                });
                 in_place("sigmoid_gate", [&](Bench& b, Rows x) { b.device.sigmoid_gate(x, in(b, 5, w)); });
                 in_place("sigmoid_gate by row",
                          [&](Bench& b, Rows x) { b.device.sigmoid_gate(x, in(b, 6, 1)); });

@@ -32,7 +32,10 @@ float* random_floats(Bench& b, uint64_t seed, int64_t n) {
 }  // namespace
 
 void Conformance::products() {
-    const auto bound = [&](Type type) { return traits(type).quantised ? bounds.quantised : bounds.products; };
+    const auto bound = [&](Type type, Data data = Data::normal) {
+        if (!traits(type).quantised) return bounds.products;
+        return data == Data::outliers ? bounds.outliers : bounds.quantised;
+    };
     const auto product = [](const WeightSource& source, int64_t rows, Data data, bool bias, int64_t gap) {
         return [=, &source](Bench& b) {
             const auto weight = b.device.prepare(source);
@@ -65,7 +68,7 @@ void Conformance::products() {
         for (const int64_t rows : {1, 2, 6, 35})
             for (const Data data : all_data)
                 compare(fmt::format("linear {}, {} rows, {}", weight.source.name, rows, name_of(data)),
-                        bound(type), product(weight.source, rows, data, rows == 2, rows == 6 ? 16 : 0));
+                        bound(type, data), product(weight.source, rows, data, rows == 2, rows == 6 ? 16 : 0));
         // A shard: rows permuted and skipped, columns from inside a block of 256 to inside another.
         WeightSource shard = weight.source;
         shard.rows = {{20, 37}, {0, 5}};
@@ -197,6 +200,7 @@ void Conformance::experts() {
     const int32_t used = 3;
     for (const Type type : main_types) {
         const double bound = traits(type).quantised ? bounds.quantised : bounds.products;
+        const double outliers = traits(type).quantised ? bounds.outliers : bounds.products;
         const TestWeight gates(type, width, inner, 5, 1), ups(type, width, inner, 5, 2),
             downs(type, inner, width, 5, 3);
         if (!device.supports(gates.source, nullptr)) continue;
@@ -257,7 +261,7 @@ void Conformance::experts() {
                     fmt::format("{}, {} rows{}", type_name(type), rows, crowd ? ", crowded" : "");
                 for (const bool per_choice : {false, true})
                     compare(fmt::format("expert_linear {}{}", name, per_choice ? ", x per choice" : ""),
-                            bound, single(per_choice));
+                            per_choice ? outliers : bound, single(per_choice));
                 for (const bool bias : {false, true}) {
                     const Activation activation = bias ? Activation::clamped_swiglu : Activation::silu;
                     compare("expert_gate_up " + name, 4 * bound, gated(activation, bias, false));
