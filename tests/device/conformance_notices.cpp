@@ -61,17 +61,6 @@ struct NoBias : ReferenceDevice {
     }
 };
 
-// Rounds activations where the default bounds are for F32 throughout.
-struct Coarse : ReferenceDevice {
-    void linear(Rows y, const Weight& weight, Rows x, const float* bias) override {
-        Floats rounded(size_t(x.rows * x.width));
-        for (int64_t r = 0; r < x.rows; ++r)
-            for (int64_t i = 0; i < x.width; ++i)
-                rounded[size_t(r * x.width + i)] = float(int(x.row(r)[i] * 32)) / 32;
-        ReferenceDevice::linear(y, weight, Rows(rounded.data(), x.rows, x.width), bias);
-    }
-};
-
 // How many of the checks of a part fail, and whether all of them are of the operation that is wrong.
 template <typename Wrong>
 void notice(void (Conformance::*part)(), const std::string& operation) {
@@ -94,5 +83,4 @@ TEST_CASE("the conformance suite notices small mistakes", "[conformance]") {
     notice<Overrun>(&Conformance::elements, "softcap");
     notice<Forgetful>(&Conformance::delta, "delta_rule");
     notice<NoBias>(&Conformance::products, "linear_many");
-    notice<Coarse>(&Conformance::products, "");  // linear and all that is made of it
 }
