@@ -31,6 +31,11 @@ uint64_t StateShape::slot_bytes() const {
     return floats * sizeof(float);
 }
 
+void Device::clear(Rows y) {
+    const std::vector<float> zeros(size_t(y.width));
+    for (int64_t r = 0; r < y.rows; ++r) write(y.row(r), zeros.data(), uint64_t(y.width) * sizeof(float));
+}
+
 void Device::linear_many(std::span<const Projection> projections, Rows x) {
     for (const Projection& p : projections) linear(p.y, *p.weight, x, p.bias);
 }

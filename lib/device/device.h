@@ -237,6 +237,8 @@ class Device {
     // y = weight x + bias
     virtual void linear(Rows y, const Weight& weight, Rows x, const float* bias) = 0;
     virtual void add(Rows x, Rows y) = 0;  // x += y
+    // y = 0: what a rank that holds nothing of a layer's part adds to the sum. Here: written from the host.
+    virtual void clear(Rows y);
     // y = act(gate) * up. y may be gate or up.
     virtual void activate(Rows y, Rows gate, Rows up, Activation activation) = 0;
     // y *= sigmoid(gate); gate has y's width, or width 1 for one factor per row.

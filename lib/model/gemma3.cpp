@@ -51,7 +51,7 @@ void tensors(const Hyperparameters& h, TensorTable& table) {
 
 void forward(Pass& p) {
     Rows x = begin_layers(p), h = p.rows(p.h.embedding), y = p.rows(p.h.embedding);
-    p.device.rms_norm(h, x, p.vector(Part::attention_norm, int32_t(p.share.layers.begin)), p.h.norm_eps);
+    first_norm(p, h, x);
     for (int32_t i = int32_t(p.share.layers.begin); i < p.share.layers.end; ++i) {
         attention(p, i, h, y);
         sum_norm_add_norm(p, x, y, h, p.vector(Part::attention_post_norm, i), p.vector(Part::ffn_norm, i));

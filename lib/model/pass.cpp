@@ -59,9 +59,18 @@ Rows begin_layers(Pass& p) {
         p.communicator.receive(x, p.share.rank - 1);
         return x;
     }
-    p.device.embed(x, p.matrix(Part::token_embedding), p.step, p.h.embedding_scale, p.share.vocabulary.begin);
+    if (const Weight* table = p.weights.matrix(Part::token_embedding))
+        p.device.embed(x, *table, p.step, p.h.embedding_scale, p.share.vocabulary.begin);
+    else
+        p.device.clear(x);
     if (p.share.sums()) p.communicator.all_reduce_sum(x);
     return x;
+}
+
+void first_norm(Pass& p, Rows h, Rows x) {
+    const int32_t first = int32_t(p.share.layers.begin);
+    if (first < p.share.layers.end)
+        p.device.rms_norm(h, x, p.vector(Part::attention_norm, first), p.h.norm_eps);
 }
 
 void sum_add_norm(Pass& p, Rows x, Rows y, Rows h, const float* gain) {
@@ -99,20 +108,20 @@ void end_layers(Pass& p, Rows x, Rows h) {
     Rows wanted(h.data, int64_t(p.step.outputs.size()), p.h.embedding);
     p.device.select_rows(wanted, x, p.step);
     p.device.rms_norm(wanted, wanted, p.vector(Part::output_norm), p.h.norm_eps);
-    const Weight& head = p.matrix(Part::output);
     if (p.share.sums()) {
         Rows mine = p.scratch.rows(wanted.rows, p.share.vocabulary.end - p.share.vocabulary.begin);
-        p.device.linear(mine, head, wanted, p.vector(Part::output_bias));
+        if (mine.width > 0)
+            p.device.linear(mine, p.matrix(Part::output), wanted, p.vector(Part::output_bias));
         p.communicator.all_gather(p.logits, mine);
     } else {
-        p.device.linear(p.logits, head, wanted, p.vector(Part::output_bias));
+        p.device.linear(p.logits, p.matrix(Part::output), wanted, p.vector(Part::output_bias));
     }
     if (p.h.logit_softcap > 0.0f) p.device.softcap(p.logits, p.h.logit_softcap);
 }
 
 void pre_norm_layers(Pass& p, Activation activation) {
     Rows x = begin_layers(p), h = p.rows(p.h.embedding), y = p.rows(p.h.embedding);
-    p.device.rms_norm(h, x, p.vector(Part::attention_norm, int32_t(p.share.layers.begin)), p.h.norm_eps);
+    first_norm(p, h, x);
     for (int32_t i = int32_t(p.share.layers.begin); i < p.share.layers.end; ++i) {
         if (p.h.recurrent[size_t(i)])
             delta_net(p, i, h, y);
@@ -131,6 +140,7 @@ void pre_norm_layers(Pass& p, Activation activation) {
 void attention(Pass& p, int32_t layer, Rows h, Rows y) {
     const Scope scope(p);
     Attention a = local_attention(p.h, p.share, layer);
+    if (a.heads == 0) return p.device.clear(y);
     a.sinks = p.vector(Part::attention_sinks, layer);
     const Rope& rope = p.h.windowed[size_t(layer)] ? p.weights.rope_local : p.weights.rope;
     const int32_t slot = p.cache_layer(layer);
@@ -157,6 +167,8 @@ void attention(Pass& p, int32_t layer, Rows h, Rows y) {
 
 void feed_forward(Pass& p, int32_t layer, Rows h, Rows y, Activation activation) {
     const Scope scope(p);
+    const Range width = p.share.layer[size_t(layer)].feed_forward;
+    if (width.begin == width.end) return p.device.clear(y);
     const Weight &gate = p.matrix(Part::ffn_gate, layer), &up = p.matrix(Part::ffn_up, layer);
     const float *gate_bias = p.vector(Part::ffn_gate_bias, layer),
                 *up_bias = p.vector(Part::ffn_up_bias, layer);
@@ -171,7 +183,11 @@ void feed_forward(Pass& p, int32_t layer, Rows h, Rows y, Activation activation)
     p.device.linear(y, p.matrix(Part::ffn_down, layer), inner, p.vector(Part::ffn_down_bias, layer));
 }
 
-void experts(Pass& p, int32_t layer, Rows h, Rows y, Activation activation) {
+// The part of the sum over the chosen experts that this rank holds.
+static void routed_experts(Pass& p, int32_t layer, Rows h, Rows y, Activation activation) {
+    const LayerShare& mine = p.share.layer[size_t(layer)];
+    if (mine.experts.begin == mine.experts.end || mine.expert_width.begin == mine.expert_width.end)
+        return p.device.clear(y);
     const Scope scope(p);
     Router router = p.h.router;
     router.selection_bias = p.vector(Part::selection_bias, layer);
@@ -185,26 +201,27 @@ void experts(Pass& p, int32_t layer, Rows h, Rows y, Activation activation) {
     const ExpertWeight gate = p.weights.experts(Part::expert_gate, Part::expert_gate_bias, layer, p.share);
     const ExpertWeight up = p.weights.experts(Part::expert_up, Part::expert_up_bias, layer, p.share);
     const ExpertWeight down = p.weights.experts(Part::expert_down, Part::expert_down_bias, layer, p.share);
-    if (gate.weight && down.weight) {
-        Rows e = p.scratch.rows(chosen, gate.weight->out), other = p.scratch.rows(chosen, gate.weight->out);
-        p.device.expert_gate_up(e, gate, up, h, routing, activation, other);
-        Rows outs = p.scratch.rows(chosen, y.width);
-        p.device.expert_down_combine(y, down, e, routing, outs);
-    } else {  // a rank without experts adds nothing
-        fail(Status::internal, "rank {} holds no expert of layer {}", p.share.rank, layer);
-    }
+    COTERIE_CHECK(gate.weight && up.weight && down.weight);
+    Rows e = p.scratch.rows(chosen, gate.weight->out), other = p.scratch.rows(chosen, gate.weight->out);
+    p.device.expert_gate_up(e, gate, up, h, routing, activation, other);
+    Rows outs = p.scratch.rows(chosen, y.width);
+    p.device.expert_down_combine(y, down, e, routing, outs);
+}
 
-    if (const Weight* shared = p.weights.matrix(Part::shared_gate, layer)) {
-        Rows inner = p.rows(shared->out), other = p.rows(shared->out), z = p.rows(y.width);
-        p.device.gate_up(inner, *shared, p.matrix(Part::shared_up, layer), h, activation, other);
-        p.device.linear(z, p.matrix(Part::shared_down, layer), inner, nullptr);
-        if (const Weight* shared_router = p.weights.matrix(Part::shared_router, layer)) {
-            Rows g = p.rows(1);
-            p.device.linear(g, *shared_router, h, nullptr);
-            p.device.sigmoid_gate(z, g);
-        }
-        p.device.add(y, z);
+void experts(Pass& p, int32_t layer, Rows h, Rows y, Activation activation) {
+    const Scope scope(p);
+    routed_experts(p, layer, h, y, activation);
+    const Weight* shared = p.weights.matrix(Part::shared_gate, layer);
+    if (!shared) return;
+    Rows inner = p.rows(shared->out), other = p.rows(shared->out), z = p.rows(y.width);
+    p.device.gate_up(inner, *shared, p.matrix(Part::shared_up, layer), h, activation, other);
+    p.device.linear(z, p.matrix(Part::shared_down, layer), inner, nullptr);
+    if (const Weight* shared_router = p.weights.matrix(Part::shared_router, layer)) {
+        Rows g = p.rows(1);
+        p.device.linear(g, *shared_router, h, nullptr);
+        p.device.sigmoid_gate(z, g);
     }
+    p.device.add(y, z);
 }
 
 void delta_net(Pass& p, int32_t layer, Rows h, Rows y) {
@@ -213,6 +230,7 @@ void delta_net(Pass& p, int32_t layer, Rows h, Rows y) {
     const int32_t slot = p.state_layer(layer);
     DeltaRule rule;
     const Range keys = p.share.layer[size_t(layer)].key_heads;
+    if (keys.begin == keys.end) return p.device.clear(y);
     rule.key_heads = int32_t(keys.end - keys.begin);
     rule.value_heads = rule.key_heads * (n.value_heads / n.key_heads);
     rule.key_dim = rule.value_dim = n.state_dim;

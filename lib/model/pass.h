@@ -1,5 +1,6 @@
 // One forward pass on one rank: what forward() is given, and the blocks architectures share. Every block
-// takes the normed input h and gives y, this rank's part of a sum; the ranks meet in sum_add_norm().
+// takes the normed input h and gives y, this rank's part of a sum (zero where it holds nothing); the ranks
+// meet in sum_add_norm().
 #pragma once
 #include <cstdint>
 
@@ -58,6 +59,8 @@ class Scope {
 
 // x: token embeddings, or what the rank with the layers before sends.
 Rows begin_layers(Pass& pass);
+// h = x normed for the first layer of this rank, if it has any.
+void first_norm(Pass& pass, Rows h, Rows x);
 // y = sum over ranks of y; x += y; h = rms_norm(x; gain)
 void sum_add_norm(Pass& pass, Rows x, Rows y, Rows h, const float* gain);
 // As above, but y is normed by itself before it is added (Gemma).

@@ -9,6 +9,10 @@ Range scaled(Range r, int64_t unit) {
     return {r.begin * unit, r.end * unit};
 }
 
+bool holds_first(Range r) {
+    return r.begin == 0 && r.end > 0;
+}
+
 // Value heads of key heads [begin, end): with tiled heads one run per repetition, else one run.
 std::vector<Range> value_head_runs(Range keys, const Hyperparameters& h) {
     const int64_t repeat = h.value_heads / h.key_heads;
@@ -69,12 +73,12 @@ std::vector<Range> cut(Axis axis, int64_t extent, const Hyperparameters& h, cons
             return {s.shared_width};
         case Axis::vocabulary:
             return {share.vocabulary};
-        case Axis::expert_sum: {
-            const bool inside = share.sums() && s.experts.end - s.experts.begin == h.router.experts;
-            return {inside && share.rank != 0 ? Range{0, 0} : Range{0, extent}};
-        }
-        case Axis::first_rank:
-            return {share.rank == 0 || !share.sums() ? Range{0, extent} : Range{0, 0}};
+        case Axis::heads_sum:
+            return {holds_first(s.heads) ? Range{0, extent} : Range{0, 0}};
+        case Axis::feed_forward_sum:
+            return {holds_first(s.feed_forward) ? Range{0, extent} : Range{0, 0}};
+        case Axis::expert_sum:
+            return {holds_first(s.expert_width) ? Range{0, extent} : Range{0, 0}};
         case Axis::value_heads: {
             std::vector<Range> runs = value_head_runs(s.key_heads, h);
             for (Range& run : runs) run = scaled(run, extent / h.value_heads);

@@ -20,8 +20,10 @@ enum class Axis {
     vocabulary,      // rows of the embedding and the head
     value_heads,     // of the delta net; a rank holds those of its key heads
     delta_channels,  // query, key and value channels of the delta net, side by side
-    expert_sum,      // of an expert's output: once per expert, so only on rank 0 when experts are cut inside
-    first_rank,      // only rank 0 adds it (biases after a sum over ranks)
+    // Numbers added to a sum over ranks (biases): they go to the one rank that holds the first unit summed.
+    heads_sum,
+    feed_forward_sum,
+    expert_sum,  // once per expert
 };
 
 struct LayerShare {

@@ -81,7 +81,7 @@ void add_attention(const Hyperparameters& h, TensorTable& table, int32_t layer,
     output.sources.push_back({name("attn_out.weight"), heads * h.value_dim, n, 1, {}, false});
     TensorEntry& output_bias = optional(
         cut_rows(table.add(Part::attention_output_bias, layer, Kind::vector, name("attn_output.bias"), 1, n),
-                 Axis::first_rank));
+                 Axis::heads_sum));
     output_bias.sources.push_back({name("attn_out.bias"), 1, n, 1, {}, false});
 }
 
@@ -103,7 +103,7 @@ void add_feed_forward(const Hyperparameters& h, TensorTable& table, int32_t laye
     optional(cut_rows(table.add(Part::ffn_up_bias, layer, Kind::vector, name("ffn_up.bias"), 1, width),
                       Axis::feed_forward));
     optional(cut_rows(table.add(Part::ffn_down_bias, layer, Kind::vector, name("ffn_down.bias"), 1, n),
-                      Axis::first_rank));
+                      Axis::feed_forward_sum));
 }
 
 void add_experts(const Hyperparameters& h, TensorTable& table, int32_t layer) {

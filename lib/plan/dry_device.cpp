@@ -51,6 +51,7 @@ class DryDevice final : public Device {
     void l2_norm(Rows, int32_t, float) override { count(0, 0); }
     void linear(Rows, const Weight& w, Rows x, const float*) override { multiply(w, double(x.rows), 1.0); }
     void add(Rows, Rows) override { count(0, 0); }
+    void clear(Rows) override { count(0, 0); }
     void activate(Rows, Rows, Rows, Activation) override { count(0, 0); }
     void sigmoid_gate(Rows, Rows) override { count(0, 0); }
     void softcap(Rows, float) override { count(0, 0); }

@@ -64,6 +64,10 @@ void ReferenceDevice::add(Rows x, Rows y) {
         for (int64_t i = 0; i < x.width; ++i) x.row(r)[i] = float(double(x.row(r)[i]) + double(y.row(r)[i]));
 }
 
+void ReferenceDevice::clear(Rows y) {
+    for (int64_t r = 0; r < y.rows; ++r) std::fill_n(y.row(r), y.width, 0.0f);
+}
+
 void ReferenceDevice::activate(Rows y, Rows gate, Rows up, Activation activation) {
     check_same_shape(y, gate);
     check_same_shape(y, up);

@@ -37,6 +37,7 @@ class ReferenceDevice : public Device {
     void l2_norm(Rows x, int32_t heads, float eps) override;
     void linear(Rows y, const Weight& weight, Rows x, const float* bias) override;
     void add(Rows x, Rows y) override;
+    void clear(Rows y) override;
     void activate(Rows y, Rows gate, Rows up, Activation activation) override;
     void sigmoid_gate(Rows y, Rows gate) override;
     void softcap(Rows x, float cap) override;
