@@ -57,9 +57,8 @@ void CpuDevice::group_choices(const Routing& routing, int64_t first, int64_t exp
 // Tasks of equal work: an expert with many rows is cut finer.
 void CpuDevice::Grouped::cut(int64_t groups, int64_t rows_per_task, int threads) {
     tasks.clear();
-    // Few enough groups that each thread gets several tasks, and at least as many as the kernel has streams.
-    const int64_t share =
-        std::max<int64_t>(cpu::max_streams, groups * int64_t(members.size()) / (8 * threads));
+    // Few enough groups that each thread gets several tasks, and enough for a stream of memory to get going.
+    const int64_t share = std::max<int64_t>(4, groups * int64_t(members.size()) / (8 * threads));
     for (size_t m = 0; m < members.size(); ++m) {
         const int64_t by_rows = std::max<int64_t>(1, rows_per_task / members[m].count);
         const int64_t each = std::min(groups, std::max<int64_t>(1, std::min(share, by_rows)));

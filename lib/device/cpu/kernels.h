@@ -12,25 +12,16 @@
 
 namespace coterie::cpu {
 
-constexpr int max_streams = 4;
-
-struct Product {
-    // y[s][0..16) = groups[s] x[s], for `streams` (1..max_streams) independent groups of one shape: what a
-    // single row needs, with several memory streams in flight. `ahead` bytes after each place read are
-    // prefetched.
-    void (*streams)(const PackedShape& shape, int streams, const std::byte* const* groups,
-                    const void* const* x, float* const* y) = nullptr;
-    // y[r][column..column + valid) = group x[r] for r < rows <= Kernels::max_rows.
-    void (*rows)(const PackedShape& shape, const std::byte* group, int rows, const void* const* x,
-                 float* const* y, int64_t column, int valid) = nullptr;
-};
+// y[r][column..column + valid) = group x[r] for r < rows <= Kernels::max_rows.
+using Product = void (*)(const PackedShape& shape, const std::byte* group, int rows, const void* const* x,
+                         float* const* y, int64_t column, int valid);
 
 struct Kernels {
     Isa isa;
-    int max_rows;  // rows of activations a call of Product::rows takes
+    int max_rows;  // rows of activations a Product takes in one call
     // n (a multiple of 32) values to n / 32 blocks.
     void (*quantise)(const float* x, int64_t n, ActivationBlock* to);
-    Product (*product)(Type type);
+    Product (*product)(Type type);  // for any type PackedShape takes
 };
 
 const Kernels& kernels(Isa isa);  // Failure(unsupported) if this machine can't run it

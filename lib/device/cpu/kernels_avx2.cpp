@@ -61,6 +61,18 @@ __m256i merge(__m256i a, __m256i b, __m256i mask) {
     return _mm256_or_si256(a, _mm256_and_si256(b, mask));
 }
 
+// The values of a table type, made unsigned where they are multiplied so.
+struct alignas(16) ShiftedTable {
+    int8_t values[16];
+};
+template <Type type>
+constexpr ShiftedTable shifted_table = [] {
+    ShiftedTable t{};
+    constexpr Format f = format_of(type);
+    for (int i = 0; i < 16; ++i) t.values[i] = int8_t(f.table[i] + (is_signed(f) ? 0 : f.offset));
+    return t;
+}();
+
 // w[i] = u (or the signed value) of columns 4i..4i+3 for 8 rows; q is at the half wanted.
 template <Type type>
 void unpack(const uint8_t* q, __m256i w[8]) {
@@ -86,10 +98,8 @@ void unpack(const uint8_t* q, __m256i w[8]) {
             w[i + 4] = _mm256_and_si256(_mm256_srli_epi16(v, 4), nibble);
         }
         if constexpr (f.table != nullptr) {
-            alignas(16) int8_t values[16];
-            for (int i = 0; i < 16; ++i) values[i] = int8_t(f.table[i] + (is_signed(f) ? 0 : f.offset));
-            const __m256i table =
-                _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(values)));
+            const __m256i table = _mm256_broadcastsi128_si256(
+                _mm_load_si128(reinterpret_cast<const __m128i*>(shifted_table<type>.values)));
             UNROLL
             for (int i = 0; i < 8; ++i) w[i] = _mm256_shuffle_epi8(table, w[i]);
         }
@@ -205,6 +215,15 @@ void store(const __m256 (*sum)[rows], float* const* y, int64_t column, int valid
     }
 }
 
+// See the AVX-512 kernels.
+constexpr int prefetch_bytes = 4096;
+
+template <int lines>
+void prefetch(const uint8_t* p) {
+    _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
+    if constexpr (lines > 1) prefetch<lines - 1>(p + 64);
+}
+
 template <Type type, int rows>
 void rows_of_blocks(const PackedShape& shape, const std::byte* group, const void* const* x, float* const* y,
                     int64_t column, int valid) {
@@ -221,7 +240,8 @@ void rows_of_blocks(const PackedShape& shape, const std::byte* group, const void
     const Fragment* fragment = shape.fragments.data();
     for (const Fragment* end = fragment + shape.fragments.size(); fragment != end; ++fragment) {
         const uint8_t* q = header + header_bytes(f, fragment->count);
-        for (int b = 0; b < fragment->count; ++b, q += quant_bytes(f), ++at)
+        for (int b = 0; b < fragment->count; ++b, q += quant_bytes(f), ++at) {
+            if constexpr (rows > 1) prefetch<quant_bytes(f) / 64>(q + prefetch_bytes);
             UNROLL for (int h = 0; h < 2; ++h) {
                 __m256i w[8];
                 unpack<type>(q + 32 * h, w);
@@ -229,6 +249,7 @@ void rows_of_blocks(const PackedShape& shape, const std::byte* group, const void
                 UNROLL
                 for (int r = 0; r < rows; ++r) sum[h][r] = add_block<type>(sum[h][r], w, factor, a[r][at]);
             }
+        }
         header = q;
     }
     store<rows>(sum, y, column, valid);
@@ -316,20 +337,6 @@ struct Table {
         static constexpr Function functions[most_rows] = {one<1>, one<2>, one<3>, one<4>};
         functions[n - 1](shape, group, x, y, column, valid);
     }
-    static void streams(const PackedShape& shape, int n, const std::byte* const* groups, const void* const* x,
-                        float* const* y) {
-        for (int s = 0; s < n; ++s) one<1>(shape, groups[s], x + s, y + s, 0, group_rows);
-    }
-    static constexpr Product product{streams, rows};
-};
-
-struct NativeTable {
-    static void streams(const PackedShape& shape, int n, const std::byte* const* groups, const void* const* x,
-                        float* const* y) {
-        for (int s = 0; s < n; ++s)
-            rows_of_native<Tile, most_rows>(shape, groups[s], 1, x + s, y + s, 0, group_rows);
-    }
-    static constexpr Product product{streams, rows_of_native<Tile, most_rows>};
 };
 
 void quantise(const float* x, int64_t n, ActivationBlock* to) {
@@ -372,37 +379,37 @@ void quantise(const float* x, int64_t n, ActivationBlock* to) {
 Product product(Type type) {
     switch (type) {
         case Type::F32:
-            return Table<Type::F32>::product;
+            return Table<Type::F32>::rows;
         case Type::F16:
-            return Table<Type::F16>::product;
+            return Table<Type::F16>::rows;
         case Type::BF16:
-            return Table<Type::BF16>::product;
+            return Table<Type::BF16>::rows;
         case Type::Q4_0:
-            return Table<Type::Q4_0>::product;
+            return Table<Type::Q4_0>::rows;
         case Type::Q4_1:
-            return Table<Type::Q4_1>::product;
+            return Table<Type::Q4_1>::rows;
         case Type::Q5_0:
-            return Table<Type::Q5_0>::product;
+            return Table<Type::Q5_0>::rows;
         case Type::Q5_1:
-            return Table<Type::Q5_1>::product;
+            return Table<Type::Q5_1>::rows;
         case Type::Q8_0:
-            return Table<Type::Q8_0>::product;
+            return Table<Type::Q8_0>::rows;
         case Type::Q3_K:
-            return Table<Type::Q3_K>::product;
+            return Table<Type::Q3_K>::rows;
         case Type::Q4_K:
-            return Table<Type::Q4_K>::product;
+            return Table<Type::Q4_K>::rows;
         case Type::Q5_K:
-            return Table<Type::Q5_K>::product;
+            return Table<Type::Q5_K>::rows;
         case Type::Q6_K:
-            return Table<Type::Q6_K>::product;
+            return Table<Type::Q6_K>::rows;
         case Type::IQ4_NL:
-            return Table<Type::IQ4_NL>::product;
+            return Table<Type::IQ4_NL>::rows;
         case Type::IQ4_XS:
-            return Table<Type::IQ4_XS>::product;
+            return Table<Type::IQ4_XS>::rows;
         case Type::MXFP4:
-            return Table<Type::MXFP4>::product;
+            return Table<Type::MXFP4>::rows;
         default:
-            return NativeTable::product;
+            return rows_of_native<Tile, most_rows>;
     }
 }
 

@@ -56,6 +56,17 @@ __m512i merge(__m512i a, __m512i b, __m512i mask) {
     return _mm512_ternarylogic_epi32(a, b, mask, 0xf8);
 }
 
+// The values of a table type, made unsigned.
+struct alignas(16) ShiftedTable {
+    uint8_t values[16];
+};
+template <Type type>
+constexpr ShiftedTable shifted_table = [] {
+    ShiftedTable t{};
+    for (int i = 0; i < 16; ++i) t.values[i] = uint8_t(format_of(type).table[i] + format_of(type).offset);
+    return t;
+}();
+
 // w[i] = u of columns 4i..4i+3. Q3_K's u is scaled by 8, so that its offset is Q6_K's 32.
 template <Type type>
 void unpack(const uint8_t* q, __m512i w[8]) {
@@ -82,9 +93,8 @@ void unpack(const uint8_t* q, __m512i w[8]) {
             w[i + 4] = _mm512_and_si512(_mm512_srli_epi16(v, 4), nibble);
         }
         if constexpr (f.table != nullptr) {
-            alignas(16) uint8_t values[16];
-            for (int i = 0; i < 16; ++i) values[i] = uint8_t(f.table[i] + f.offset);
-            const __m512i table = _mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<__m128i*>(values)));
+            const __m512i table = _mm512_broadcast_i32x4(
+                _mm_load_si128(reinterpret_cast<const __m128i*>(shifted_table<type>.values)));
             UNROLL
             for (int i = 0; i < 8; ++i) w[i] = _mm512_shuffle_epi8(table, w[i]);
         }
@@ -179,6 +189,16 @@ __m512 add_block(__m512 sum, const __m512i w[8], const Factors& f, const Activat
     return sum;
 }
 
+// Weights of few rows come from memory: with two rows and more the work per byte is too long for the
+// hardware's prefetcher to stay ahead, with one it is better left alone (measured: docs/performance.md).
+constexpr int prefetch_bytes = 4096;
+
+template <int lines>
+void prefetch(const uint8_t* p) {
+    _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
+    if constexpr (lines > 1) prefetch<lines - 1>(p + 64);
+}
+
 template <Type type, int rows>
 void rows_of_blocks(const PackedShape& shape, const std::byte* group, const void* const* x, float* const* y,
                     int64_t column, int valid) {
@@ -197,6 +217,7 @@ void rows_of_blocks(const PackedShape& shape, const std::byte* group, const void
         const uint8_t* q = header + header_bytes(f, fragment->count);
         const Common c = common<type>(header);
         for (int b = 0; b < fragment->count; ++b, q += quant_bytes(f), ++at) {
+            if constexpr (rows > 1) prefetch<quant_bytes(f) / 64>(q + prefetch_bytes);
             __m512i w[8];
             unpack<type>(q, w);
             const Factors factor = factors<type>(header, c, b);
@@ -208,50 +229,6 @@ void rows_of_blocks(const PackedShape& shape, const std::byte* group, const void
     const auto mask = __mmask16((1u << valid) - 1);
     UNROLL
     for (int r = 0; r < rows; ++r) _mm512_mask_storeu_ps(y[r] + column, mask, sum[r]);
-}
-
-constexpr int prefetch_bytes = 1024;
-
-template <int lines>
-void prefetch(const uint8_t* p) {
-    _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
-    if constexpr (lines > 1) prefetch<lines - 1>(p + 64);
-}
-
-template <Type type, int streams>
-void streams_of_blocks(const PackedShape& shape, const std::byte* const* groups, const void* const* x,
-                       float* const* y) {
-    constexpr Format f = format_of(type);
-    const uint8_t* header[streams];
-    __m512 sum[streams];
-    UNROLL
-    for (int s = 0; s < streams; ++s) {
-        header[s] = reinterpret_cast<const uint8_t*>(groups[s]);
-        sum[s] = _mm512_setzero_ps();
-    }
-    int64_t at = 0;
-    const Fragment* fragment = shape.fragments.data();
-    for (const Fragment* end = fragment + shape.fragments.size(); fragment != end; ++fragment) {
-        const int head = header_bytes(f, fragment->count);
-        Common c[streams];
-        UNROLL
-        for (int s = 0; s < streams; ++s) c[s] = common<type>(header[s]);
-        for (int b = 0; b < fragment->count; ++b, ++at) {
-            UNROLL
-            for (int s = 0; s < streams; ++s) {
-                const uint8_t* q = header[s] + head + b * quant_bytes(f);
-                prefetch<quant_bytes(f) / 64>(q + prefetch_bytes);
-                __m512i w[8];
-                unpack<type>(q, w);
-                const Factors factor = factors<type>(header[s], c[s], b);
-                sum[s] = add_block<type>(sum[s], w, factor, static_cast<const ActivationBlock*>(x[s])[at]);
-            }
-        }
-        UNROLL
-        for (int s = 0; s < streams; ++s) header[s] += head + fragment->count * quant_bytes(f);
-    }
-    UNROLL
-    for (int s = 0; s < streams; ++s) _mm512_storeu_ps(y[s], sum[s]);
 }
 
 template <Type type>
@@ -339,28 +316,6 @@ struct Table {
                                                           one<7>, one<8>, one<9>, one<10>, one<11>, one<12>};
         functions[n - 1](shape, group, x, y, column, valid);
     }
-    static void streams(const PackedShape& shape, int n, const std::byte* const* groups, const void* const* x,
-                        float* const* y) {
-        if constexpr (blocks) {
-            if (n == 1) return streams_of_blocks<type, 1>(shape, groups, x, y);
-            if (n == 2) return streams_of_blocks<type, 2>(shape, groups, x, y);
-            if (n == 3) return streams_of_blocks<type, 3>(shape, groups, x, y);
-            return streams_of_blocks<type, 4>(shape, groups, x, y);
-        } else {
-            for (int s = 0; s < n; ++s)
-                rows_of_floats<type, 1>(shape, groups[s], x + s, y + s, 0, group_rows);
-        }
-    }
-    static constexpr Product product{streams, rows};
-};
-
-struct NativeTable {
-    static void streams(const PackedShape& shape, int n, const std::byte* const* groups, const void* const* x,
-                        float* const* y) {
-        for (int s = 0; s < n; ++s)
-            rows_of_native<Tile, most_rows>(shape, groups[s], 1, x + s, y + s, 0, group_rows);
-    }
-    static constexpr Product product{streams, rows_of_native<Tile, most_rows>};
 };
 
 void quantise(const float* x, int64_t n, ActivationBlock* to) {
@@ -386,37 +341,37 @@ void quantise(const float* x, int64_t n, ActivationBlock* to) {
 Product product(Type type) {
     switch (type) {
         case Type::F32:
-            return Table<Type::F32>::product;
+            return Table<Type::F32>::rows;
         case Type::F16:
-            return Table<Type::F16>::product;
+            return Table<Type::F16>::rows;
         case Type::BF16:
-            return Table<Type::BF16>::product;
+            return Table<Type::BF16>::rows;
         case Type::Q4_0:
-            return Table<Type::Q4_0>::product;
+            return Table<Type::Q4_0>::rows;
         case Type::Q4_1:
-            return Table<Type::Q4_1>::product;
+            return Table<Type::Q4_1>::rows;
         case Type::Q5_0:
-            return Table<Type::Q5_0>::product;
+            return Table<Type::Q5_0>::rows;
         case Type::Q5_1:
-            return Table<Type::Q5_1>::product;
+            return Table<Type::Q5_1>::rows;
         case Type::Q8_0:
-            return Table<Type::Q8_0>::product;
+            return Table<Type::Q8_0>::rows;
         case Type::Q3_K:
-            return Table<Type::Q3_K>::product;
+            return Table<Type::Q3_K>::rows;
         case Type::Q4_K:
-            return Table<Type::Q4_K>::product;
+            return Table<Type::Q4_K>::rows;
         case Type::Q5_K:
-            return Table<Type::Q5_K>::product;
+            return Table<Type::Q5_K>::rows;
         case Type::Q6_K:
-            return Table<Type::Q6_K>::product;
+            return Table<Type::Q6_K>::rows;
         case Type::IQ4_NL:
-            return Table<Type::IQ4_NL>::product;
+            return Table<Type::IQ4_NL>::rows;
         case Type::IQ4_XS:
-            return Table<Type::IQ4_XS>::product;
+            return Table<Type::IQ4_XS>::rows;
         case Type::MXFP4:
-            return Table<Type::MXFP4>::product;
+            return Table<Type::MXFP4>::rows;
         default:
-            return NativeTable::product;
+            return rows_of_native<Tile, most_rows>;
     }
 }
 

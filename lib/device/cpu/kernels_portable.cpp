@@ -142,49 +142,40 @@ struct Tile {
     }
 };
 
-template <auto rows>
-Product product_of() {
-    return {[](const PackedShape& shape, int streams, const std::byte* const* groups, const void* const* x,
-               float* const* y) {
-                for (int s = 0; s < streams; ++s) rows(shape, groups[s], 1, x + s, y + s, 0, group_rows);
-            },
-            rows};
-}
-
 Product product(Type type) {
     switch (type) {
         case Type::F32:
-            return product_of<rows_of_floats<Type::F32>>();
+            return rows_of_floats<Type::F32>;
         case Type::F16:
-            return product_of<rows_of_floats<Type::F16>>();
+            return rows_of_floats<Type::F16>;
         case Type::BF16:
-            return product_of<rows_of_floats<Type::BF16>>();
+            return rows_of_floats<Type::BF16>;
         case Type::Q4_0:
-            return product_of<rows_of_blocks<Type::Q4_0>>();
+            return rows_of_blocks<Type::Q4_0>;
         case Type::Q4_1:
-            return product_of<rows_of_blocks<Type::Q4_1>>();
+            return rows_of_blocks<Type::Q4_1>;
         case Type::Q5_0:
-            return product_of<rows_of_blocks<Type::Q5_0>>();
+            return rows_of_blocks<Type::Q5_0>;
         case Type::Q5_1:
-            return product_of<rows_of_blocks<Type::Q5_1>>();
+            return rows_of_blocks<Type::Q5_1>;
         case Type::Q8_0:
-            return product_of<rows_of_blocks<Type::Q8_0>>();
+            return rows_of_blocks<Type::Q8_0>;
         case Type::Q3_K:
-            return product_of<rows_of_blocks<Type::Q3_K>>();
+            return rows_of_blocks<Type::Q3_K>;
         case Type::Q4_K:
-            return product_of<rows_of_blocks<Type::Q4_K>>();
+            return rows_of_blocks<Type::Q4_K>;
         case Type::Q5_K:
-            return product_of<rows_of_blocks<Type::Q5_K>>();
+            return rows_of_blocks<Type::Q5_K>;
         case Type::Q6_K:
-            return product_of<rows_of_blocks<Type::Q6_K>>();
+            return rows_of_blocks<Type::Q6_K>;
         case Type::IQ4_NL:
-            return product_of<rows_of_blocks<Type::IQ4_NL>>();
+            return rows_of_blocks<Type::IQ4_NL>;
         case Type::IQ4_XS:
-            return product_of<rows_of_blocks<Type::IQ4_XS>>();
+            return rows_of_blocks<Type::IQ4_XS>;
         case Type::MXFP4:
-            return product_of<rows_of_blocks<Type::MXFP4>>();
+            return rows_of_blocks<Type::MXFP4>;
         default:
-            return product_of<rows_of_native<Tile, most_rows>>();
+            return rows_of_native<Tile, most_rows>;
     }
 }
 

@@ -10,18 +10,9 @@
 namespace coterie::cpu {
 
 // y[m][16 g + i] for the groups g of the range and all m < rows: x[m] is a row of activations (see
-// kernels.h). Every byte of the weights is read once for up to panel_rows
-// rows.
+// kernels.h). Every byte of the weights is read once for up to panel_rows rows.
 void multiply(const Kernels& kernels, const PackedShape& shape, const std::byte* weights, Range groups,
               const void* const* x, int64_t rows, float* const* y);
-
-// One group against one row, for several matrices of one shape at once: y[s][0..16).
-struct Stream {
-    const std::byte* group;
-    const void* x;
-    float* y;
-};
-void multiply_streams(const Product& product, const PackedShape& shape, const Stream* streams, int count);
 
 constexpr int64_t panel_rows = 96;  // activations of 2048 columns: 288 KiB, a part of a core's L2
 
