@@ -9,7 +9,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
                          -Wno-psabi $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  target_compile_options(coterie_flags INTERFACE -Wshadow)
+  # Vectors passed between functions of one file have no ABI to keep.
+  target_compile_options(coterie_flags INTERFACE -Wshadow -Wno-psabi)
 endif()
 if(COTERIE_SANITIZE)
   target_compile_options(coterie_flags INTERFACE -fsanitize=${COTERIE_SANITIZE} -fno-omit-frame-pointer
