@@ -48,14 +48,17 @@ Tokenizer::Tokenizer(const VocabularyData& data) : model_(data.model) {
     std::vector<bool> ordinary(n);
     read_tokens(data, ordinary);
 
-    bos_ = id_in_vocabulary(data.bos.value_or(spm ? 1 : -1));
-    eos_ = id_in_vocabulary(data.eos.value_or(spm ? 2 : -1));
-    unknown_ = id_in_vocabulary(data.unknown.value_or(spm ? 0 : -1));
+    // What a file leaves unsaid is as in Llama 2, but Gemma orders its first tokens otherwise and prefixes no
+    // space.
+    const bool gemma = data.architecture.rfind("gemma", 0) == 0;
+    bos_ = id_in_vocabulary(data.bos.value_or(!spm ? -1 : gemma ? 2 : 1));
+    eos_ = id_in_vocabulary(data.eos.value_or(!spm ? -1 : gemma ? 1 : 2));
+    unknown_ = id_in_vocabulary(data.unknown.value_or(!spm ? -1 : gemma ? 3 : 0));
     eot_ = id_in_vocabulary(data.eot);
     padding_ = id_in_vocabulary(data.padding);
     add_bos_ = data.add_bos.value_or(spm);
     add_eos_ = data.add_eos.value_or(false);
-    add_space_prefix_ = spm && data.add_space_prefix.value_or(true);
+    add_space_prefix_ = spm && data.add_space_prefix.value_or(!gemma);
 
     build_encoder(data, ordinary);
     collect_ends(data);

@@ -160,6 +160,19 @@ TEST_CASE("SPM's space prefix comes after every token that was cut out and is ta
     CHECK(t.decode(Ids{5, 11}) == " a");
 }
 
+TEST_CASE("what an SPM file leaves unsaid depends on the family") {
+    VocabularyData data = small_spm();
+    data.architecture = "llama";
+    const Tokenizer llama(data);
+    CHECK((llama.bos() == 1 && llama.eos() == 2 && llama.unknown() == 0 && llama.adds_space_prefix()));
+    data.architecture = "gemma3";
+    const Tokenizer gemma(data);
+    CHECK((gemma.bos() == 2 && gemma.eos() == 1 && gemma.unknown() == 3 && !gemma.adds_space_prefix()));
+    data.bos = 5, data.add_space_prefix = true;
+    CHECK(Tokenizer(data).bos() == 5);
+    CHECK(Tokenizer(data).adds_space_prefix());
+}
+
 TEST_CASE("invalid UTF-8 is read as replacement characters") {
     const Tokenizer t(small_byte_level());
     const Ids replacement{0xef, 0xbf, 0xbd};
