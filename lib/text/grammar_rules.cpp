@@ -187,25 +187,6 @@ GrammarRules::Node json_set(GrammarRules& rules, const CodePointRanges& ranges) 
     return rules.choice(std::move(choices));
 }
 
-void append_utf8(std::string& out, uint32_t code_point) {
-    const auto put = [&](uint32_t value) { out += static_cast<char>(value); };
-    if (code_point < 0x80) {
-        put(code_point);
-    } else if (code_point < 0x800) {
-        put(0xC0 | code_point >> 6);
-        put(0x80 | (code_point & 0x3F));
-    } else if (code_point < 0x10000) {
-        put(0xE0 | code_point >> 12);
-        put(0x80 | ((code_point >> 6) & 0x3F));
-        put(0x80 | (code_point & 0x3F));
-    } else {
-        put(0xF0 | code_point >> 18);
-        put(0x80 | ((code_point >> 12) & 0x3F));
-        put(0x80 | ((code_point >> 6) & 0x3F));
-        put(0x80 | (code_point & 0x3F));
-    }
-}
-
 std::vector<uint32_t> code_points(std::string_view text) {
     std::vector<uint32_t> result;
     for (size_t at = 0; at < text.size();) {

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "text/utf8.h"
+
 namespace coterie::text {
 
 struct GrammarAutomaton;
@@ -76,6 +78,5 @@ GrammarRules::Node json_set(GrammarRules& rules, const CodePointRanges& ranges);
 GrammarRules::Node regex_node(GrammarRules& rules, std::string_view pattern, bool in_json, bool search);
 
 std::vector<uint32_t> code_points(std::string_view text);  // invalid UTF-8 throws a Failure
-void append_utf8(std::string& out, uint32_t code_point);
 
 }  // namespace coterie::text
