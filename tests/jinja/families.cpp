@@ -114,6 +114,15 @@ size_t compare_rendering(const Json& data, bool report) {
 
 }  // namespace
 
+TEST_CASE("templates of the families give what Python gives", "[jinja][chat]") {
+    std::ifstream file(TEST_DATA "/jinja/families.json");
+    REQUIRE(file);
+    const Json data = Json::parse(file);
+    REQUIRE(data["families"].size() >= 50);
+    compare(data);
+    CHECK(compare_rendering(data, false) > 800);
+}
+
 TEST_CASE("templates that are not committed give what Python gives", "[jinja]") {
     const char* path = std::getenv("COTERIE_TEMPLATES");
     if (!path) {
