@@ -144,12 +144,16 @@ void Conformance::products() {
 
 void Conformance::routing() {
     using Gating = Router::Gating;
-    const std::pair<int32_t, int32_t> sizes[] = {{1, 1}, {8, 2}, {33, 5}, {128, 8}, {256, 8}, {512, 10}};
-    for (const auto& [experts, used] : sizes)
+    struct Size {
+        int32_t experts, used;
+    };
+    const Size sizes[] = {{1, 1}, {8, 2}, {33, 5}, {128, 8}, {256, 8}, {512, 10}};
+    for (const Size& size : sizes)
         for (const Gating gating :
              {Gating::softmax, Gating::sigmoid, Gating::selected_softmax, Gating::sqrt_softplus})
             for (const bool bias : {false, true})
                 for (const int32_t groups : {1, 4}) {
+                    const int32_t experts = size.experts, used = size.used;
                     if (experts % groups || experts / groups < used) continue;
                     Router router;
                     router.experts = experts, router.used = used, router.gating = gating;

@@ -218,3 +218,14 @@ TEST_CASE("calls that contradict each other fail on every rank", "[communicator]
     CHECK_THROWS_AS(two[0]->send(Rows(), 0), Failure);
     CHECK_THROWS_AS(two[0]->send(Rows(), 2), Failure);
 }
+
+TEST_CASE("a lone rank does nothing, correctly", "[communicator]") {
+    SoloCommunicator solo;
+    Floats x{1, 2, 3, 4}, y(4);
+    solo.all_reduce_sum(Rows(x.data(), 2, 2));
+    solo.all_gather(Rows(y.data(), 2, 2), Rows(x.data(), 2, 2));
+    CHECK(y == Floats{1, 2, 3, 4});
+    CHECK_THROWS_AS(solo.all_gather(Rows(y.data(), 2, 2), Rows(x.data(), 2, 1)), Failure);
+    CHECK_THROWS_AS(solo.send(Rows(x.data(), 2, 2), 0), Failure);
+    CHECK_THROWS_AS(solo.receive(Rows(x.data(), 2, 2), 0), Failure);
+}

@@ -14,7 +14,7 @@ namespace {
 class HostBuffer final : public Buffer {
   public:
     explicit HostBuffer(uint64_t bytes) {
-        const uint64_t limit = uint64_t(1) << 62;
+        const uint64_t limit = uint64_t(1) << 46;  // more than an address space
         data_ = bytes > limit ? nullptr : std::calloc(bytes ? bytes : 1, 1);
         if (!data_)
             fail(Status::out_of_memory, "the host has no {} bytes for activations; ask for less context",
