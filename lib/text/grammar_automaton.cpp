@@ -7,6 +7,7 @@
 
 #include "base/failure.h"
 #include "text/grammar_rules.h"
+#include "text/utf8.h"
 
 namespace coterie::text {
 namespace {

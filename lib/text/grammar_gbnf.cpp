@@ -6,6 +6,7 @@
 #include "text/grammar.h"
 #include "text/grammar_automaton.h"
 #include "text/grammar_rules.h"
+#include "text/utf8.h"
 
 namespace coterie::text {
 namespace {

@@ -1,4 +1,5 @@
 #include "text/grammar_rules.h"
+#include "text/utf8.h"
 
 #include <algorithm>
 

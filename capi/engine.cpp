@@ -1,0 +1,133 @@
+// Engines: placing a model, state, statistics.
+#include "engine/engine.h"
+
+#include <nlohmann/json.hpp>
+
+#include "guard.h"
+#include "handles.h"
+
+using namespace coterie;
+using namespace coterie::capi;
+
+namespace {
+
+Type cache_type(const char* name, const char* option) {
+    if (!name) return Type::F16;
+    const std::optional<Type> type = type_named(name);
+    if (!type || (*type != Type::F16 && *type != Type::Q8_0 && *type != Type::F32))
+        fail(Status::invalid_argument, "{} is '{}'; f16, q8_0 and f32 are known", option, name);
+    return *type;
+}
+
+EngineOptions engine_options(const coterie_engine_options& o) {
+    EngineOptions result;
+    if (o.threads < 0 || o.context_tokens < 0 || o.parallel < 0 || o.step_rows < 0 || o.queue < 0)
+        fail(Status::invalid_argument,
+             "threads, context_tokens, parallel, step_rows and queue can't be negative");
+    if (o.context_tokens > INT32_MAX / 2 || o.parallel > 4096 || o.step_rows > 1 << 20 || o.threads > 4096)
+        fail(Status::invalid_argument,
+             "context_tokens, parallel, step_rows or threads is larger than any machine can use");
+    if (o.devices) result.devices = o.devices;
+    if (o.isa) result.isa = o.isa;
+    result.threads = o.threads;
+    result.context_tokens = o.context_tokens;
+    result.parallel = o.parallel;
+    result.step_rows = o.step_rows;
+    result.key_type = cache_type(o.key_type, "key_type");
+    result.value_type = cache_type(o.value_type, "value_type");
+    result.queue = o.queue;
+    result.reuse_prefixes = o.no_prefix_reuse == 0;
+    if (o.log)
+        result.log = [function = o.log, user = o.log_user](LogLevel level, std::string_view line) {
+            function(user, int32_t(level), std::string(line).c_str());
+        };
+    return result;
+}
+
+nlohmann::ordered_json describe(const Engine& engine) {
+    nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
+    const std::vector<RankMemory> memory = engine.runner().memory();
+    for (size_t i = 0; i < memory.size(); ++i) {
+        const RankMemory& m = memory[i];
+        ranks.push_back({{"device", m.device},
+                         {"description", engine.runner().device(int(i)).description()},
+                         {"weights_bytes", m.weights},
+                         {"kv_bytes", m.cache},
+                         {"state_bytes", m.states},
+                         {"scratch_bytes", m.scratch},
+                         {"total_bytes", m.weights + m.cache + m.states + m.scratch}});
+    }
+    return {{"model", engine.model().file().path()},
+            {"context_tokens", engine.options().context_tokens},
+            {"parallel", engine.options().parallel},
+            {"ranks", std::move(ranks)}};
+}
+
+std::string describe_text(const Engine& engine) {
+    std::string text = fmt::format("{} tokens of context for {} at once\n", engine.options().context_tokens,
+                                   engine.options().parallel);
+    const std::vector<RankMemory> memory = engine.runner().memory();
+    const auto mib = [](uint64_t bytes) { return double(bytes) / (1 << 20); };
+    for (size_t i = 0; i < memory.size(); ++i) {
+        const RankMemory& m = memory[i];
+        text += fmt::format(
+            "rank {}: {}: weights {:.1f} MiB, cache {:.1f} MiB, states {:.1f} MiB, scratch {:.1f} MiB\n", i,
+            engine.runner().device(int(i)).description(), mib(m.weights), mib(m.cache), mib(m.states),
+            mib(m.scratch));
+    }
+    return text;
+}
+
+}  // namespace
+
+coterie_status coterie_engine_create(coterie_model* model, const coterie_engine_options* options,
+                                     coterie_engine** engine, coterie_error* error) {
+    return guard(error, [&] {
+        need(engine, "engine") = nullptr;
+        const coterie_engine_options o = read_options(options, "options");
+        auto data = std::make_shared<EngineData>();
+        data->model = need(model, "model").data;
+        data->engine = std::make_unique<Engine>(data->model->model, data->model->tokenizer, engine_options(o),
+                                                progress_of(o.progress, o.progress_user));
+        *engine = new coterie_engine{std::move(data)};
+    });
+}
+
+void coterie_engine_destroy(coterie_engine* engine) {
+    delete engine;
+}
+
+int32_t coterie_engine_state(const coterie_engine* engine) {
+    return engine ? int32_t(engine->data->engine->state()) : COTERIE_LOST;
+}
+
+coterie_status coterie_engine_get_statistics(const coterie_engine* engine,
+                                             coterie_engine_statistics* statistics, coterie_error* error) {
+    return guard(error, [&] {
+        const Engine& e = *need(engine, "engine").data->engine;
+        const SchedulerStatistics s = e.statistics();
+        coterie_engine_statistics result{};
+        result.running = int32_t(s.running);
+        result.waiting = int32_t(s.waiting);
+        result.parallel = e.options().parallel;
+        result.context_tokens = e.options().context_tokens;
+        result.pages = s.pages;
+        result.pages_held = s.pages_held;
+        result.pages_cached = s.pages_cached;
+        result.prompt_tokens = s.prompt_tokens;
+        result.cached_tokens = s.cached_tokens;
+        result.generated_tokens = s.generated_tokens;
+        result.steps = s.steps;
+        result.step_us = s.step_us;
+        result.preemptions = s.preemptions;
+        write_result(statistics, result, "statistics");
+    });
+}
+
+coterie_status coterie_engine_describe(const coterie_engine* engine, int32_t format, char* buffer,
+                                       size_t capacity, size_t* needed, coterie_error* error) {
+    return guard(error, [&] {
+        const Engine& e = *need(engine, "engine").data->engine;
+        write_text(format == COTERIE_JSON ? describe(e).dump(2) : describe_text(e), buffer, capacity, needed);
+    });
+}

@@ -1,0 +1,214 @@
+// Models, tokens and chat rendering.
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+#include "guard.h"
+#include "handles.h"
+#include "text/detokenizer.h"
+
+using namespace coterie;
+using namespace coterie::capi;
+
+namespace coterie::capi {
+
+ModelData::ModelData(std::shared_ptr<const Model> m)
+    : model(std::move(m)),
+      tokenizer(std::make_shared<const text::Tokenizer>(text::Tokenizer::from_gguf(model->file()))) {}
+
+bool ModelData::has_chat_template() const {
+    return model->file().find("tokenizer.chat_template") != nullptr;
+}
+
+std::string ModelData::template_source() const {
+    if (const auto source = model->file().get_string("tokenizer.chat_template"); source && !source->empty())
+        return std::string(*source);
+    const auto has_token = [&](std::string_view text) { return tokenizer->find(text).has_value(); };
+    return text::builtin_template(text::choose_builtin_template(model->numbers().architecture, has_token));
+}
+
+static std::string token_text(const text::Tokenizer& tokenizer, int32_t id) {
+    return id < 0 ? std::string() : std::string(tokenizer.bytes(id));
+}
+
+const text::ChatTemplate& ModelData::chat_template() const {
+    std::lock_guard lock(mutex_);
+    if (!template_)
+        template_ =
+            std::make_unique<text::ChatTemplate>(template_source(), token_text(*tokenizer, tokenizer->bos()),
+                                                 token_text(*tokenizer, tokenizer->eos()));
+    return *template_;
+}
+
+text::AnswerFormat ModelData::answer_format(const char* template_override) const {
+    return text::detect_answer_format(
+        template_override ? std::string_view(template_override) : chat_template().source(),
+        model->numbers().architecture);
+}
+
+std::shared_ptr<const text::TokenTrie> ModelData::token_trie() const {
+    std::lock_guard lock(mutex_);
+    if (!trie_) {
+        std::vector<std::string> tokens(size_t(model->numbers().vocabulary));
+        for (int32_t id = 0; id < tokenizer->size() && id < int32_t(tokens.size()); ++id)
+            if (!tokenizer->is_special(id)) tokens[size_t(id)] = std::string(tokenizer->bytes(id));
+        trie_ = std::make_shared<const text::TokenTrie>(
+            tokens, std::vector<uint32_t>(tokenizer->ends().begin(), tokenizer->ends().end()));
+    }
+    return trie_;
+}
+
+text::ChatOptions chat_options(const coterie_chat_options& options) {
+    text::ChatOptions o;
+    o.add_generation_prompt = !options.no_generation_prompt;
+    o.continue_final_message = options.continue_last_message != 0;
+    if (options.thinking != 0) o.enable_thinking = options.thinking > 0;
+    if (options.reasoning_effort) o.reasoning_effort = options.reasoning_effort;
+    if (options.variables_json) o.variables_json = options.variables_json;
+    return o;
+}
+
+std::string ModelData::render(const char* messages_json, const char* tools_json,
+                              const coterie_chat_options& options) const {
+    const std::string_view messages = need_text(messages_json, "messages_json");
+    const std::string_view tools = tools_json ? std::string_view(tools_json) : std::string_view();
+    if (!options.chat_template) return chat_template().render(messages, tools, chat_options(options));
+    const text::ChatTemplate own(options.chat_template, token_text(*tokenizer, tokenizer->bos()),
+                                 token_text(*tokenizer, tokenizer->eos()));
+    return own.render(messages, tools, chat_options(options));
+}
+
+static std::string value_text(const gguf::File& file, std::string_view key, const gguf::Value& value) {
+    if (const auto strings = value.is_array() && value.element_type() == gguf::ValueType::string
+                                 ? file.get_strings(key)
+                                 : std::nullopt)
+        return fmt::format("{}", fmt::join(*strings, "\n"));
+    switch (value.is_array() ? value.element_type() : value.type()) {
+        case gguf::ValueType::string:
+            return std::string(*file.get_string(key));
+        case gguf::ValueType::boolean:
+            if (!value.is_array()) return *file.get_bool(key) ? "true" : "false";
+            return fmt::format("{}", fmt::join(*file.get_bools(key), ","));
+        case gguf::ValueType::f32:
+        case gguf::ValueType::f64:
+            if (!value.is_array()) return fmt::format("{}", *file.get_float(key));
+            return fmt::format("{}", fmt::join(*file.get_floats(key), ","));
+        default:
+            if (!value.is_array()) return fmt::format("{}", *file.get_int(key));
+            return fmt::format("{}", fmt::join(*file.get_ints(key), ","));
+    }
+}
+
+static std::string sampling_defaults(const gguf::File& file) {
+    nlohmann::ordered_json defaults = nlohmann::ordered_json::object();
+    for (const char* name :
+         {"temp", "top_k", "top_p", "min_p", "typ_p", "penalty_repeat", "penalty_last_n", "penalty_freq",
+          "penalty_present", "xtc_probability", "xtc_threshold", "mirostat"}) {
+        const std::string key = std::string("general.sampling.") + name;
+        if (file.find(key)) defaults[name] = *file.get_float(key);
+    }
+    return defaults.dump();
+}
+
+}  // namespace coterie::capi
+
+const char* coterie_version(void) {
+    return "0.1.0";
+}
+const char* coterie_status_name(coterie_status status) {
+    return status_name(Status(status));
+}
+
+coterie_status coterie_model_open(const char* path, const coterie_model_options* options,
+                                  coterie_model** model, coterie_error* error) {
+    return guard(error, [&] {
+        need(model, "model") = nullptr;
+        const coterie_model_options o = read_options(options, "options");
+        auto opened =
+            Model::open(std::string(need_text(path, "path")), progress_of(o.progress, o.progress_user));
+        *model = new coterie_model{std::make_shared<const ModelData>(std::move(opened))};
+    });
+}
+
+void coterie_model_destroy(coterie_model* model) {
+    delete model;
+}
+
+coterie_status coterie_model_get_info(const coterie_model* model, coterie_model_info* info,
+                                      coterie_error* error) {
+    return guard(error, [&] {
+        const ModelData& data = *need(model, "model").data;
+        const Hyperparameters& h = data.model->numbers();
+        coterie_model_info result{};
+        result.layers = h.layers;
+        result.embedding = h.embedding;
+        result.vocabulary = h.vocabulary;
+        result.experts = h.router.experts;
+        result.experts_used = h.router.used;
+        result.context_tokens = h.context;
+        result.file_bytes = data.model->file().total_bytes();
+        result.weight_bytes = data.model->weight_bytes();
+        result.recurrent = h.has_states();
+        result.has_chat_template = data.has_chat_template();
+        write_result(info, result, "info");
+    });
+}
+
+coterie_status coterie_model_metadata(const coterie_model* model, const char* key, char* buffer,
+                                      size_t capacity, size_t* needed, coterie_error* error) {
+    return guard(error, [&] {
+        const gguf::File& file = need(model, "model").data->model->file();
+        const gguf::Value* value = file.find(need_text(key, "key"));
+        if (!value) fail(Status::not_found, "'{}' has no metadata key '{}'", file.path(), key);
+        write_text(value_text(file, key, *value), buffer, capacity, needed);
+    });
+}
+
+coterie_status coterie_model_sampling_defaults(const coterie_model* model, char* buffer, size_t capacity,
+                                               size_t* needed, coterie_error* error) {
+    return guard(error, [&] {
+        write_text(sampling_defaults(need(model, "model").data->model->file()), buffer, capacity, needed);
+    });
+}
+
+coterie_status coterie_tokenize(const coterie_model* model, const char* text, size_t length, uint32_t flags,
+                                int32_t* tokens, size_t capacity, size_t* needed, coterie_error* error) {
+    return guard(error, [&] {
+        const ModelData& data = *need(model, "model").data;
+        if (length > 0) need(text, "text");
+        if (capacity > 0) need(tokens, "tokens");
+        const std::vector<int32_t> ids =
+            data.tokenizer->encode({text ? text : "", length}, (flags & COTERIE_ADD_SPECIAL) != 0,
+                                   (flags & COTERIE_PARSE_SPECIAL) != 0);
+        if (needed) *needed = ids.size();
+        std::copy_n(ids.begin(), std::min(capacity, ids.size()), tokens);
+    });
+}
+
+coterie_status coterie_detokenize(const coterie_model* model, const int32_t* tokens, size_t count,
+                                  uint32_t flags, char* buffer, size_t capacity, size_t* needed,
+                                  coterie_error* error) {
+    return guard(error, [&] {
+        const ModelData& data = *need(model, "model").data;
+        if (count > 0) need(tokens, "tokens");
+        text::Utf8Stream stream;
+        std::string text =
+            stream.push(data.tokenizer->decode({tokens, count}, (flags & COTERIE_WITH_SPECIAL) != 0));
+        text += stream.flush();
+        write_text(text, buffer, capacity, needed);
+    });
+}
+
+int32_t coterie_token_is_end(const coterie_model* model, int32_t token) {
+    return model && model->data->tokenizer->is_end(token) ? 1 : 0;
+}
+
+coterie_status coterie_chat_render(const coterie_model* model, const char* messages_json,
+                                   const char* tools_json, const coterie_chat_options* options, char* buffer,
+                                   size_t capacity, size_t* needed, coterie_error* error) {
+    return guard(error, [&] {
+        const ModelData& data = *need(model, "model").data;
+        write_text(data.render(messages_json, tools_json, read_options(options, "options")), buffer, capacity,
+                   needed);
+    });
+}

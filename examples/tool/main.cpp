@@ -1,0 +1,81 @@
+// coterie: the tool around model files: look, check, convert, compare, measure.
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <stdexcept>
+
+#include "commands.h"
+
+namespace tool {
+
+std::string read_file(const std::string& path) {
+    if (path == "-")
+        return std::string((std::istreambuf_iterator<char>(std::cin)), std::istreambuf_iterator<char>());
+    std::ifstream file(path, std::ios::binary);
+    if (!file) throw std::runtime_error("cannot open '" + path + "'");
+    return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+}
+
+std::vector<int64_t> read_numbers(const std::string& list) {
+    std::vector<int64_t> numbers;
+    std::string word;
+    const auto take = [&] {
+        size_t used = 0;
+        try {
+            numbers.push_back(std::stoll(word, &used));
+        } catch (const std::exception&) {
+            used = 0;
+        }
+        if (used == 0 || used != word.size())
+            throw std::invalid_argument("'" + word + "' in '" + list +
+                                        "' is not a whole number; write 1,2,3");
+        word.clear();
+    };
+    for (const char c : list) {
+        if (c == ',' || c == ' ') {
+            if (!word.empty()) take();
+        } else {
+            word += c;
+        }
+    }
+    if (!word.empty()) take();
+    return numbers;
+}
+
+int show_progress(void*, const char* what, uint64_t done, uint64_t total) {
+    static const bool terminal = isatty(STDERR_FILENO) != 0;
+    static auto last = std::chrono::steady_clock::time_point{};
+    if (!terminal || total == 0) return 0;
+    const auto now = std::chrono::steady_clock::now();
+    if (done < total && now - last < std::chrono::milliseconds(100)) return 0;
+    last = now;
+    constexpr int width = 30;
+    const int full = int(double(done) / double(total) * width);
+    std::fprintf(stderr, "\r%-12s [%.*s%*s] %3.0f%%", what, full, "##############################",
+                 width - full, "", 100.0 * double(done) / double(total));
+    if (done >= total) std::fprintf(stderr, "\n");
+    return 0;
+}
+
+}  // namespace tool
+
+int main(int argc, char** argv) {
+    CLI::App app{"Look at, check, convert, compare and measure model files.", "coterie"};
+    app.require_subcommand(1);
+    app.set_version_flag("--version", std::string("coterie ") + coterie_version());
+    tool::Action action;
+    tool::add_file_commands(app, action);
+    tool::add_text_commands(app, action);
+    tool::add_model_commands(app, action);
+    tool::add_bench_command(app, action);
+    CLI11_PARSE(app, argc, argv);
+    try {
+        return action ? action() : 0;
+    } catch (const std::exception& error) {
+        std::cerr << "coterie: " << error.what() << "\n";
+        return 1;
+    }
+}

@@ -1,0 +1,187 @@
+// Coterie for C++17: handles that free themselves and exceptions on the caller's side of the C border.
+// Header-only; see coterie.h for what everything means.
+#pragma once
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "coterie/coterie.h"
+
+namespace coterie {
+
+class Error : public std::exception {
+  public:
+    explicit Error(const coterie_error& error) : status_(error.status), message_(error.message) {}
+    coterie_status status() const noexcept { return status_; }
+    const char* what() const noexcept override { return message_.c_str(); }
+
+  private:
+    coterie_status status_;
+    std::string message_;
+};
+
+// Calls function(&error) and throws what it reports.
+template <typename Function>
+void check(Function&& function) {
+    coterie_error error = COTERIE_ERROR_INIT;
+    if (function(&error) != COTERIE_OK) throw Error(error);
+}
+
+// Calls function(buffer, capacity, needed, error) as often as it takes to get the whole text.
+template <typename Function>
+std::string text_of(Function&& function) {
+    std::string text(256, '\0');
+    for (;;) {
+        size_t needed = 0;
+        check([&](coterie_error* error) { return function(&text[0], text.size(), &needed, error); });
+        const bool whole = needed < text.size();
+        text.resize(whole ? needed : needed + 1);
+        if (whole) return text;
+    }
+}
+
+template <typename T, void (*destroy)(T*)>
+struct Deleter {
+    void operator()(T* handle) const noexcept { destroy(handle); }
+};
+
+class Model {
+  public:
+    explicit Model(const std::string& path, coterie_model_options options = COTERIE_MODEL_OPTIONS_INIT) {
+        coterie_model* handle = nullptr;
+        check([&](coterie_error* e) { return coterie_model_open(path.c_str(), &options, &handle, e); });
+        handle_.reset(handle);
+    }
+    coterie_model* get() const noexcept { return handle_.get(); }
+
+    coterie_model_info info() const {
+        coterie_model_info info = COTERIE_MODEL_INFO_INIT;
+        check([&](coterie_error* e) { return coterie_model_get_info(get(), &info, e); });
+        return info;
+    }
+    std::string metadata(const std::string& key) const {
+        return text_of([&](char* b, size_t c, size_t* n, coterie_error* e) {
+            return coterie_model_metadata(get(), key.c_str(), b, c, n, e);
+        });
+    }
+    std::vector<int32_t> tokenize(std::string_view text, uint32_t flags = COTERIE_ADD_SPECIAL) const {
+        std::vector<int32_t> tokens(text.size() + 8);
+        size_t needed = 0;
+        check([&](coterie_error* e) {
+            return coterie_tokenize(get(), text.data(), text.size(), flags, tokens.data(), tokens.size(),
+                                    &needed, e);
+        });
+        if (needed > tokens.size()) {
+            tokens.resize(needed);
+            check([&](coterie_error* e) {
+                return coterie_tokenize(get(), text.data(), text.size(), flags, tokens.data(), tokens.size(),
+                                        &needed, e);
+            });
+        }
+        tokens.resize(needed);
+        return tokens;
+    }
+    std::string detokenize(const std::vector<int32_t>& tokens, uint32_t flags = 0) const {
+        return text_of([&](char* b, size_t c, size_t* n, coterie_error* e) {
+            return coterie_detokenize(get(), tokens.data(), tokens.size(), flags, b, c, n, e);
+        });
+    }
+    std::string render(const std::string& messages_json, const std::string& tools_json = {},
+                       coterie_chat_options options = COTERIE_CHAT_OPTIONS_INIT) const {
+        return text_of([&](char* b, size_t c, size_t* n, coterie_error* e) {
+            return coterie_chat_render(get(), messages_json.c_str(),
+                                       tools_json.empty() ? nullptr : tools_json.c_str(), &options, b, c, n,
+                                       e);
+        });
+    }
+
+  private:
+    std::unique_ptr<coterie_model, Deleter<coterie_model, coterie_model_destroy>> handle_;
+};
+
+class Generation {
+  public:
+    explicit Generation(coterie_generation* handle) : handle_(handle) {}
+    coterie_generation* get() const noexcept { return handle_.get(); }
+
+    // False when nothing came within timeout_ms (negative: for ever). The event's pointers live until the
+    // next call.
+    bool next(coterie_event& event, int64_t timeout_ms = -1) {
+        event = COTERIE_EVENT_INIT;
+        check([&](coterie_error* e) { return coterie_generation_next(get(), &event, timeout_ms, e); });
+        return event.kind != COTERIE_EVENT_NONE;
+    }
+    // All text to the end: of TOKEN and CONTENT events.
+    std::string text() {
+        std::string result;
+        coterie_event event;
+        while (next(event) && event.kind != COTERIE_EVENT_FINISHED)
+            if (event.kind == COTERIE_EVENT_TOKEN || event.kind == COTERIE_EVENT_CONTENT)
+                result.append(event.text, event.length);
+        return result;
+    }
+    void cancel() noexcept { coterie_generation_cancel(get()); }
+    coterie_generation_statistics statistics() const {
+        coterie_generation_statistics s = COTERIE_GENERATION_STATISTICS_INIT;
+        check([&](coterie_error* e) { return coterie_generation_get_statistics(get(), &s, e); });
+        return s;
+    }
+
+  private:
+    std::unique_ptr<coterie_generation, Deleter<coterie_generation, coterie_generation_destroy>> handle_;
+};
+
+class Engine {
+  public:
+    explicit Engine(const Model& model, coterie_engine_options options = COTERIE_ENGINE_OPTIONS_INIT) {
+        coterie_engine* handle = nullptr;
+        check([&](coterie_error* e) { return coterie_engine_create(model.get(), &options, &handle, e); });
+        handle_.reset(handle);
+    }
+    coterie_engine* get() const noexcept { return handle_.get(); }
+
+    Generation generate(const std::vector<int32_t>& tokens,
+                        coterie_generation_options options = COTERIE_GENERATION_OPTIONS_INIT) {
+        coterie_generation* handle = nullptr;
+        check([&](coterie_error* e) {
+            return coterie_generate(get(), tokens.data(), tokens.size(), &options, &handle, e);
+        });
+        return Generation(handle);
+    }
+    Generation complete(const std::string& prompt,
+                        coterie_generation_options options = COTERIE_GENERATION_OPTIONS_INIT) {
+        coterie_generation* handle = nullptr;
+        check(
+            [&](coterie_error* e) { return coterie_complete(get(), prompt.c_str(), &options, &handle, e); });
+        return Generation(handle);
+    }
+    Generation chat(const std::string& messages_json, const std::string& tools_json = {},
+                    coterie_chat_options chat_options = COTERIE_CHAT_OPTIONS_INIT,
+                    coterie_generation_options options = COTERIE_GENERATION_OPTIONS_INIT) {
+        coterie_generation* handle = nullptr;
+        check([&](coterie_error* e) {
+            return coterie_chat(get(), messages_json.c_str(),
+                                tools_json.empty() ? nullptr : tools_json.c_str(), &chat_options, &options,
+                                &handle, e);
+        });
+        return Generation(handle);
+    }
+    coterie_engine_statistics statistics() const {
+        coterie_engine_statistics s = COTERIE_ENGINE_STATISTICS_INIT;
+        check([&](coterie_error* e) { return coterie_engine_get_statistics(get(), &s, e); });
+        return s;
+    }
+    std::string describe(int32_t format = COTERIE_TEXT) const {
+        return text_of([&](char* b, size_t c, size_t* n, coterie_error* e) {
+            return coterie_engine_describe(get(), format, b, c, n, e);
+        });
+    }
+
+  private:
+    std::unique_ptr<coterie_engine, Deleter<coterie_engine, coterie_engine_destroy>> handle_;
+};
+
+}  // namespace coterie
