@@ -59,22 +59,24 @@ TEST_CASE("transformers' logits on the CPU device, every instruction set") {
 }
 
 TEST_CASE("llama.cpp's logits on the CPU device") {
-    for (const std::string& name : golden::names("llamacpp")) {
-        const golden::Case c = golden::load(name);
-        CAPTURE(name);
-        const auto runner = golden::make_runner(c.path, best());
-        golden::Sequence sequence(*runner);
-        const auto logits = golden::rows_at(sequence.append(c.prompt), c.positions, c.vocabulary);
-        if (name.ends_with("-f32")) {
-            CHECK(golden::nmse(logits, c.logits) <= 1e-9);
-        } else if (name.ends_with("-f16")) {
-            CHECK(golden::nmse(logits, c.logits) <= 1e-4);
-        } else {
-            // No further from exact arithmetic than 1.3 times llama.cpp (distances, so squared here).
-            const double theirs = golden::nmse(std::vector<float>(c.logits.begin(), c.logits.end()), c.truth);
-            CHECK(golden::nmse(logits, c.truth) <= 1.3 * 1.3 * theirs);
+    for (const cpu::Isa isa : cpu::usable_isas())
+        for (const std::string& name : golden::names("llamacpp")) {
+            const golden::Case c = golden::load(name);
+            CAPTURE(name, cpu::isa_name(isa));
+            const auto runner = golden::make_runner(c.path, maker(isa));
+            golden::Sequence sequence(*runner);
+            const auto logits = golden::rows_at(sequence.append(c.prompt), c.positions, c.vocabulary);
+            if (name.ends_with("-f32")) {
+                CHECK(golden::nmse(logits, c.logits) <= 1e-9);
+            } else if (name.ends_with("-f16")) {
+                CHECK(golden::nmse(logits, c.logits) <= 1e-4);
+            } else {
+                // No further from exact arithmetic than 1.3 times llama.cpp (distances, so squared here).
+                const double theirs =
+                    golden::nmse(std::vector<float>(c.logits.begin(), c.logits.end()), c.truth);
+                CHECK(golden::nmse(logits, c.truth) <= 1.3 * 1.3 * theirs);
+            }
         }
-    }
 }
 
 TEST_CASE("a prompt in one chunk equals chunks, and interleaved sequences equal each alone") {
