@@ -47,6 +47,9 @@ struct AnswerFormat {
     std::string calls_open, calls_close;  // around all calls together; may be empty
     std::string call_open, call_close;    // around each
     std::string separator, id_separator;  // CallSyntax::named: between name and arguments, name and call id
+    bool list = false;                    // calls are written as one JSON list (reading, both are understood)
+    bool fenced =
+        false;  // CallSyntax::named: the arguments stand in a ```json fence, the name after `function`
     XmlMarkup xml;
     std::vector<std::string> dropped;  // markup without meaning for us, such as <|START_RESPONSE|>
     bool harmony = false;              // channels of gpt-oss: <|channel|>analysis<|message|>...

@@ -46,6 +46,11 @@ AnswerFormat with_thinking(AnswerFormat format, std::string_view open, std::stri
     return format;
 }
 
+AnswerFormat as_list(AnswerFormat format) {
+    format.list = true;
+    return format;
+}
+
 const XmlMarkup& function_xml() {
     static const XmlMarkup xml{"<function=",   ">",           "<parameter=", ">",  "",
                                "</parameter>", "</function>", true,          false};
@@ -89,13 +94,13 @@ std::map<std::string, AnswerFormat, std::less<>> make_families() {
     add(tagged("lfm2", CallSyntax::python, "<|tool_call_start|>", "<|tool_call_end|>"));
     AnswerFormat cohere = tagged("cohere", CallSyntax::json, "<|START_ACTION|>", "<|END_ACTION|>");
     cohere.dropped = {"<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"};
-    add(with_thinking(std::move(cohere), "<|START_THINKING|>", "<|END_THINKING|>"));
+    add(with_thinking(as_list(std::move(cohere)), "<|START_THINKING|>", "<|END_THINKING|>"));
     AnswerFormat granite = tagged("granite", CallSyntax::json, "<|tool_call|>", "");
     granite.dropped = {"<response>", "</response>"};
-    add(std::move(granite));
-    add(tagged("nemotron", CallSyntax::json, "<TOOLCALL>", "</TOOLCALL>"));
-    add(tagged("tool-calls-list", CallSyntax::json, "<tool_calls>", "</tool_calls>"));
-    add(tagged("functools", CallSyntax::json, "functools", ""));
+    add(as_list(std::move(granite)));
+    add(as_list(tagged("nemotron", CallSyntax::json, "<TOOLCALL>", "</TOOLCALL>")));
+    add(as_list(tagged("tool-calls-list", CallSyntax::json, "<tool_calls>", "</tool_calls>")));
+    add(as_list(tagged("functools", CallSyntax::json, "functools", "")));
     AnswerFormat harmony = tagged("harmony", CallSyntax::none, "", "");
     harmony.harmony = true;
     add(with_thinking(std::move(harmony), "", ""));
@@ -153,6 +158,9 @@ AnswerFormat detect_answer_format(std::string_view template_source, std::string_
         return template_source.find(word) != std::string_view::npos;
     };
     // Some families borrow another's tags for thinking.
+    // Mistral's older models write one list, DeepSeek's older ones a fence.
+    if (format.family == "mistral") format.list = !template_source.empty() && !has("[ARGS]");
+    if (format.family == "deepseek") format.fenced = has("```json");
     for (const auto& [open, close] : {std::pair<std::string_view, std::string_view>{"[THINK]", "[/THINK]"},
                                       {"<seed:think>", "</seed:think>"},
                                       {"<reasoning>", "</reasoning>"},

@@ -74,8 +74,16 @@ bool Grammar::derives(std::string_view text) const {
     return states->accepting(state);
 }
 
-TokenTrie::TokenTrie(const std::vector<std::string>& tokens, std::vector<uint32_t> end_tokens)
-    : tokens_(tokens), end_tokens_(std::move(end_tokens)) {
+TokenTrie::TokenTrie(std::vector<std::string> tokens, std::vector<uint32_t> end_tokens,
+                     const std::vector<bool>& control)
+    : tokens_(std::move(tokens)), end_tokens_(std::move(end_tokens)) {
+    for (size_t id = 0; id < tokens_.size(); ++id) {
+        std::string& token = tokens_[id];
+        // A byte that is no text can't be told from the mark; no grammar has a use for it.
+        if (token.find(GrammarRules::control_mark) != std::string::npos) token.clear();
+        if (id < control.size() && control[id] && !token.empty())
+            token.insert(0, 1, GrammarRules::control_mark);
+    }
     constexpr size_t longest = 65535;
     for (const uint32_t id : end_tokens_)
         if (id >= tokens_.size())

@@ -34,11 +34,14 @@ class Grammar {
     std::unique_ptr<const GrammarAutomaton> automaton_;
 };
 
-// A vocabulary sorted for masks. Immutable; build it once per model. An empty string is a token that a
-// grammar never allows (control tokens); end tokens are allowed where the grammar can finish.
+// A vocabulary sorted for masks. Immutable; build it once per model. End tokens are allowed where the grammar
+// can finish, tokens without text never. A control token (such as <|channel|>) stands for markup that a
+// grammar asks for by name; it is no way to write the same letters in a text. `control` may be empty: no
+// token is one.
 class TokenTrie {
   public:
-    TokenTrie(const std::vector<std::string>& tokens, std::vector<uint32_t> end_tokens);
+    TokenTrie(std::vector<std::string> tokens, std::vector<uint32_t> end_tokens,
+              const std::vector<bool>& control = {});
 
     struct Node {
         uint32_t skip;   // the node after this subtree
@@ -59,6 +62,7 @@ class TokenTrie {
 
     size_t size() const { return tokens_.size(); }
     size_t mask_words() const { return (tokens_.size() + 31) / 32; }
+    // What a grammar sees: the token's text, after a byte 0xFF if it is a control token.
     std::string_view token(uint32_t id) const { return tokens_[id]; }
     const std::vector<uint32_t>& end_tokens() const { return end_tokens_; }
     bool is_end(uint32_t id) const;

@@ -98,6 +98,7 @@ class Compiler {
         const auto is = [&](Node part) { return productive(part); };
         switch (e.kind) {
             case Kind::bytes:
+            case Kind::without:
             case Kind::until:
                 return true;
             case Kind::set:
@@ -123,6 +124,8 @@ class Compiler {
                 return e.bytes.empty();
             case Kind::set:
                 return false;
+            case Kind::without:
+                return true;
             case Kind::sequence:
                 return std::all_of(e.parts.begin(), e.parts.end(), is);
             case Kind::choice:
@@ -266,7 +269,8 @@ class Compiler {
             case Kind::rule:
                 return call(from, e.rule, 1, 1, false, false);
             case Kind::until:
-                return build_until(e.bytes, from);
+            case Kind::without:
+                return build_until(e.bytes, from, e.kind == Kind::until);
         }
         return from;
     }
@@ -317,28 +321,49 @@ class Compiler {
         return call(from, rule, e.least, e.most, true, false);
     }
 
-    // Knuth, Morris and Pratt's automaton: state k has seen the tag's first k bytes.
-    uint32_t build_until(const std::string& tag, uint32_t from) {
+    // Knuth, Morris and Pratt's automaton: state k has seen the tag's first k bytes. The mark of control
+    // tokens isn't text; behind it only the tag itself may stand. Without `through` the tag's last byte is
+    // never taken.
+    uint32_t build_until(const std::string& tag, uint32_t from, bool through) {
+        constexpr unsigned text_bytes = 0xFF;
         std::vector<uint32_t> seen(tag.size() + 1);
         seen[0] = add_state();
         link(from, seen[0]);
         for (size_t k = 1; k <= tag.size(); ++k) seen[k] = add_state();
+        const uint32_t end = seen[tag.size()];
         size_t fallback = 0;
-        std::vector<std::array<uint16_t, 256>> next(tag.size());
+        std::vector<std::array<uint16_t, text_bytes>> next(tag.size());
         for (size_t k = 0; k < tag.size(); ++k) {
-            for (unsigned byte = 0; byte < 256; ++byte) next[k][byte] = k == 0 ? 0 : next[fallback][byte];
+            for (unsigned byte = 0; byte < text_bytes; ++byte)
+                next[k][byte] = k == 0 ? 0 : next[fallback][byte];
             const auto own = static_cast<uint8_t>(tag[k]);
             if (k > 0) fallback = next[fallback][own];
             next[k][own] = static_cast<uint16_t>(k + 1);
-            for (unsigned first = 0; first < 256;) {
+            for (unsigned first = 0; first < text_bytes;) {
                 unsigned last = first;
-                while (last < 255 && next[k][last + 1] == next[k][first]) ++last;
-                link_bytes(seen[k], static_cast<uint8_t>(first), static_cast<uint8_t>(last),
-                           seen[next[k][first]]);
+                while (last + 1 < text_bytes && next[k][last + 1] == next[k][first]) ++last;
+                if (through || next[k][first] < tag.size())
+                    link_bytes(seen[k], static_cast<uint8_t>(first), static_cast<uint8_t>(last),
+                               seen[next[k][first]]);
                 first = last + 1;
             }
         }
-        return seen[tag.size()];
+        const uint32_t marked = add_state();
+        for (size_t k = 0; k < tag.size(); ++k) {
+            if (through)
+                link_bytes(seen[k], text_bytes, text_bytes, marked);
+            else
+                link(seen[k], end);
+        }
+        if (through) {
+            uint32_t at = marked;
+            for (const char byte : tag) {
+                const auto value = static_cast<uint8_t>(byte);
+                at = link_bytes(at, value, value, add_state());
+            }
+            link(at, end);
+        }
+        return end;
     }
 
     void mark_trivial() {

@@ -94,6 +94,16 @@ GrammarRules::Node GrammarRules::until(std::string_view tag) {
     return add(std::move(expression));
 }
 
+GrammarRules::Node GrammarRules::without(std::string_view tag) {
+    Expression expression{Kind::without};
+    expression.bytes = tag;
+    return add(std::move(expression));
+}
+
+GrammarRules::Node GrammarRules::markup(std::string_view tag) {
+    return choice({bytes(tag), bytes(std::string(1, control_mark) + std::string(tag))});
+}
+
 GrammarRules::Rule GrammarRules::declare(std::string name) {
     definitions_.push_back({std::move(name), no_body});
     return static_cast<Rule>(definitions_.size() - 1);

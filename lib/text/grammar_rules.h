@@ -27,10 +27,12 @@ class GrammarRules {
     using Rule = uint32_t;
     static constexpr uint32_t unbounded = ~uint32_t{0};
 
-    enum class Kind : uint8_t { bytes, set, sequence, choice, repeat, rule, until };
+    enum class Kind : uint8_t { bytes, set, sequence, choice, repeat, rule, until, without };
+    // Goes before a control token's text; no UTF-8 text contains it.
+    static constexpr char control_mark = '\xFF';
     struct Expression {
         Kind kind;
-        std::string bytes{};        // bytes; until: the tag
+        std::string bytes{};        // bytes; until, without: the tag
         CodePointRanges ranges{};   // set
         std::vector<Node> parts{};  // sequence, choice; repeat: one
         uint32_t least = 0, most = 0;
@@ -52,7 +54,9 @@ class GrammarRules {
     Node repeat(Node body, uint32_t least, uint32_t most = unbounded);
     Node optional(Node body) { return repeat(body, 0, 1); }
     Node rule(Rule rule);
-    Node until(std::string_view tag);  // any bytes up to and with the first occurrence of the tag
+    Node markup(std::string_view tag);   // written out, or as the control token of that name
+    Node until(std::string_view tag);    // any bytes up to and with the first occurrence of the tag
+    Node without(std::string_view tag);  // any bytes in which the tag doesn't occur
     Node json_characters(uint32_t least, uint32_t most);  // characters inside a JSON string, escapes included
 
     Rule declare(std::string name);

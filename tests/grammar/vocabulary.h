@@ -1,6 +1,7 @@
 // A made-up vocabulary with the traits of real ones: all bytes, words with and without a leading space, runs
 // of white space, JSON punctuation glued together, pieces of code points, end tokens, control tokens (empty).
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <set>
