@@ -10,6 +10,8 @@
 #include "device/cpu/kernels.h"
 #include "device/cpu/native.h"
 
+// Left to itself, GCC calls the longer ones and passes their vectors through memory.
+#define INLINE inline __attribute__((always_inline))
 #if defined(__clang__)
 #define UNROLL _Pragma("unroll")
 #else
@@ -75,7 +77,7 @@ constexpr ShiftedTable shifted_table = [] {
 
 // w[i] = u (or the signed value) of columns 4i..4i+3 for 8 rows; q is at the half wanted.
 template <Type type>
-void unpack(const uint8_t* q, __m256i w[8]) {
+INLINE void unpack(const uint8_t* q, __m256i w[8]) {
     constexpr Format f = format_of(type);
     if constexpr (f.bits == 8) {
         UNROLL
@@ -130,7 +132,7 @@ struct Factors {
 
 // As in the AVX-512 kernels, for the 8 rows from `lane` on.
 template <Type type>
-Factors factors(const uint8_t* header, int block, int lane) {
+INLINE Factors factors(const uint8_t* header, int block, int lane) {
     constexpr Format f = format_of(type);
     const uint8_t* at = header + header_once(f) + block * header_per_block(f);
     Factors out{};
@@ -162,7 +164,7 @@ Factors factors(const uint8_t* header, int block, int lane) {
 
 // Pairs of products of 4 columns of 8 rows, in 16 bits.
 template <Type type>
-__m256i pairs(__m256i w, const int8_t* q) {
+INLINE __m256i pairs(__m256i w, const int8_t* q) {
     if constexpr (is_signed(format_of(type)))
         return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(four(q), w));
     else
@@ -171,7 +173,7 @@ __m256i pairs(__m256i w, const int8_t* q) {
 
 // Sums over the columns of w[first .. first + count), in 32 bits.
 template <Type type, int first, int count>
-__m256i dot(const __m256i w[8], const ActivationBlock& a) {
+INLINE __m256i dot(const __m256i w[8], const ActivationBlock& a) {
     constexpr int together =
         sums_in_16_bits(format_of(type)) < count ? sums_in_16_bits(format_of(type)) : count;
     const __m256i ones = _mm256_set1_epi16(1);
@@ -189,7 +191,7 @@ __m256i dot(const __m256i w[8], const ActivationBlock& a) {
 }
 
 template <Type type>
-__m256 add_block(__m256 sum, const __m256i w[8], const Factors& f, const ActivationBlock& a) {
+INLINE __m256 add_block(__m256 sum, const __m256i w[8], const Factors& f, const ActivationBlock& a) {
     constexpr Format format = format_of(type);
     __m256i total;
     if constexpr (format.scales == Scales::super16) {
@@ -219,7 +221,7 @@ void store(const __m256 (*sum)[rows], float* const* y, int64_t column, int valid
 constexpr int prefetch_bytes = 4096;
 
 template <int lines>
-void prefetch(const uint8_t* p) {
+INLINE void prefetch(const uint8_t* p) {
     _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
     if constexpr (lines > 1) prefetch<lines - 1>(p + 64);
 }
@@ -256,7 +258,7 @@ void rows_of_blocks(const PackedShape& shape, const std::byte* group, const void
 }
 
 template <Type type>
-__m256 float_column(const std::byte* group, int64_t k, int half) {
+INLINE __m256 float_column(const std::byte* group, int64_t k, int half) {
     if constexpr (type == Type::F32)
         return _mm256_loadu_ps(reinterpret_cast<const float*>(group) + 16 * k + 8 * half);
     const __m128i raw = _mm_loadu_si128(reinterpret_cast<const __m128i*>(group) + 2 * k + half);
@@ -265,7 +267,7 @@ __m256 float_column(const std::byte* group, int64_t k, int half) {
 }
 
 template <Type type, int rows>
-void add_columns(const std::byte* group, int64_t columns, const float* const* x, __m256 (*sum)[rows]) {
+INLINE void add_columns(const std::byte* group, int64_t columns, const float* const* x, __m256 (*sum)[rows]) {
     constexpr int parts = rows >= 3 ? 1 : rows == 2 ? 2 : 4;
     __m256 part[parts][2][rows];
     UNROLL
