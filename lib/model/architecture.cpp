@@ -2,8 +2,8 @@
 
 namespace coterie {
 
-static const Architecture* const registry[] = {&llama,  &qwen2,  &qwen2moe,  &qwen3,     &qwen3moe,
-                                               &gemma3, &qwen35, &qwen35moe, &qwen3next, &gpt_oss};
+static const Architecture* const registry[] = {&llama,  &qwen2,     &qwen2moe,  &qwen3,   &qwen3moe, &gemma3,
+                                               &qwen35, &qwen35moe, &qwen3next, &gpt_oss, &qwen4exp};
 
 const Architecture* find_architecture(std::string_view name) {
     if (name == "gptoss") return &gpt_oss;

@@ -55,6 +55,14 @@ struct Hyperparameters {
     int32_t taps = 0, key_heads = 0, value_heads = 0, state_dim = 0;
     bool tiled = true;  // see DeltaRule
 
+    // residual streams read and written through gates, a sparse-attention indexer, a table of n-grams
+    // (qwen4exp)
+    int32_t streams = 0, stream_rank = 0;  // 0: an ordinary residual
+    int32_t indexer_heads = 0, indexer_dim = 0, indexer_top_k = 0;
+    int32_t ngram_layer = -1, ngram_width = 0;
+    int32_t ngram_taps = 0, ngram_history = 0;  // of its convolution; tokens it looks back
+    int64_t ngram_rows = 0;
+
     bool has_experts() const { return router.experts > 0; }
     bool has_states() const;
     int32_t key_width() const { return key_heads * state_dim; }

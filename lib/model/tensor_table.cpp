@@ -137,7 +137,26 @@ const char* part_name(Part part) {
                                             "shared_gate",
                                             "shared_up",
                                             "shared_down",
-                                            "shared_router"};
+                                            "shared_router",
+"attention_stream_down",
+"attention_stream_up",
+"attention_stream_inject",
+"ffn_stream_down",
+"ffn_stream_up",
+"ffn_stream_inject",
+"output_stream_down",
+"output_stream_up",
+"indexer_query",
+"indexer_key",
+"indexer_query_norm",
+"indexer_key_norm",
+"ngram_table",
+"ngram_key",
+"ngram_value",
+"ngram_key_norm",
+"ngram_query_norm",
+"ngram_conv_norm",
+"ngram_taps"};
     static_assert(std::size(names) == size_t(Part::count));
     return names[size_t(part)];
 }
@@ -181,7 +200,9 @@ bool holds(const TensorEntry& entry, const Share& share) {
         case Part::token_embedding: return share.has_embedding;
         case Part::output_norm:
         case Part::output:
-        case Part::output_bias: return share.has_head;
+        case Part::output_bias:
+        case Part::output_stream_down:
+        case Part::output_stream_up: return share.has_head;
         default: return true;
     }
 }

@@ -67,6 +67,28 @@ enum class Part : uint8_t {
     shared_up,
     shared_down,
     shared_router,
+    // residual streams
+    attention_stream_down,
+    attention_stream_up,
+    attention_stream_inject,
+    ffn_stream_down,
+    ffn_stream_up,
+    ffn_stream_inject,
+    output_stream_down,
+    output_stream_up,
+    // sparse attention's indexer
+    indexer_query,
+    indexer_key,
+    indexer_query_norm,
+    indexer_key_norm,
+    // n-gram table
+    ngram_table,
+    ngram_key,
+    ngram_value,
+    ngram_key_norm,
+    ngram_query_norm,
+    ngram_conv_norm,
+    ngram_taps,
     count
 };
 const char* part_name(Part part);

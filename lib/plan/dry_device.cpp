@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/failure.h"
+#include "plan/shard_bytes.h"
 
 namespace coterie {
 namespace {
@@ -70,13 +71,18 @@ class DryDevice final : public Device {
             (bytes_of(cache.shape.key_type, l.key_dim) + bytes_of(cache.shape.value_type, l.value_dim));
         count(0, 0);
     }
-    void choose_experts(Routing, Rows, const Router&) override { count(0, 0); }
+    void choose_experts(Routing, Rows, const Router& router) override {
+        experts_ = router.experts;
+        count(0, 0);
+    }
     void expert_linear(Rows y, const ExpertWeight& w, Rows, const Routing& routing) override {
-        // Expected number of different experts among `rows` rows that choose `used` of all, uniformly.
-        const double experts = double(w.weight->experts);
-        const double different =
-            experts * (1.0 - std::pow(1.0 - routing.used / experts, double(routing.rows)));
-        multiply(*w.weight, double(y.rows), different);
+        // Expected number of different experts here among those that `rows` rows choose, `used` of all each,
+        // uniformly; and of the choices that fall here.
+        const double here = double(w.weight->experts), all = double(std::max(experts_, routing.used));
+        const double different = here * (1.0 - std::pow(1.0 - routing.used / all, double(routing.rows)));
+        const uint64_t before = work.weight_bytes;
+        multiply(*w.weight, double(y.rows) * here / all, different);
+        work.expert_bytes += work.weight_bytes - before;
     }
     void expert_combine(Rows, Rows, const Routing&) override { count(0, 0); }
     void select_rows(Rows, Rows, const Step&) override { count(0, 0); }
@@ -126,8 +132,9 @@ class DryDevice final : public Device {
     }
     void multiply(const Weight& w, double rows, double matrices) {
         count(uint64_t(matrices * double(w.out) * double(bytes_of(w.type, w.in))),
-              uint64_t(rows) * uint64_t(w.in) * uint64_t(w.out));
+              uint64_t(rows * double(w.in) * double(w.out)));
     }
+    int32_t experts_ = 0;  // of the model
 };
 
 class DryCommunicator final : public Communicator {
@@ -154,14 +161,13 @@ RankWeights dry_weights(const Model& model, const Share& share, Device& device) 
     RankWeights weights(model.numbers().layers);
     for (const TensorEntry& entry : model.table().entries()) {
         if (!holds(entry, share)) continue;
-        const WeightSource source = shard_source(entry, model.numbers(), share);
-        if (source.out() == 0 || source.in() == 0 || source.experts() == 0) continue;
-        if (entry.kind == Kind::vector || entry.kind == Kind::taps)
-            weights.set(
-                entry.part, entry.layer,
-                device.allocate(uint64_t(source.in() * source.out() * source.experts()) * sizeof(float)));
+        const ShardShape shard = shard_shape(entry, model.numbers(), share);
+        if (shard.empty()) continue;
+        if (is_numbers(entry.kind))
+            weights.set(entry.part, entry.layer, device.allocate(shard.elements() * sizeof(float)));
         else
-            weights.set(entry.part, entry.layer, device.prepare(source));
+            weights.set(entry.part, entry.layer,
+                        std::make_unique<Weight>(entry.type, shard.in, shard.out, shard.experts));
     }
     return weights;
 }
@@ -191,34 +197,58 @@ StateShape state_shape(const Hyperparameters& h, const Share& share) {
     return shape;
 }
 
-Work dry_run(const Model& model, const Share& share, const CacheShape& cache_of, const DryStep& dry) {
+struct DryRun::State {
+    State(const Model& m, const Share& s, const CacheShape& cache_of)
+        : model(m),
+          share(s),
+          communicator(device.work, share),
+          weights(dry_weights(m, s, device)),
+          cache(device.make_cache(cache_of)),
+          states(device.make_states(state_shape(m.numbers(), s))) {}
+    const Model& model;
+    const Share& share;
     DryDevice device;
-    DryCommunicator communicator(device.work, share);
-    const RankWeights weights = dry_weights(model, share, device);
-    const std::unique_ptr<Cache> cache = device.make_cache(cache_of);
-    const std::unique_ptr<States> states = device.make_states(state_shape(model.numbers(), share));
-    device.work = {};
+    DryCommunicator communicator;
+    const RankWeights weights;
+    std::unique_ptr<Cache> cache;
+    std::unique_ptr<States> states;
+};
 
+DryRun::DryRun(const Model& model, const Share& share, const CacheShape& cache)
+    : state_(std::make_unique<State>(model, share, cache)) {}
+DryRun::~DryRun() = default;
+
+Work DryRun::step(const DryStep& dry) {
+    COTERIE_CHECK(dry.sequences > 0 && dry.rows >= dry.sequences);
     Step step;
     step.tokens.resize(size_t(dry.rows));
     step.positions.resize(size_t(dry.rows));
     step.span_of.resize(size_t(dry.rows));
     step.outputs.resize(size_t(dry.outputs));
-    step.spans.push_back({0, 0, 0, int32_t(dry.rows), int32_t(dry.position)});
+    for (int64_t i = 0; i < dry.sequences; ++i) {
+        const int64_t begin = dry.rows * i / dry.sequences, end = dry.rows * (i + 1) / dry.sequences;
+        step.spans.push_back({int32_t(i), 0, int32_t(begin), int32_t(end - begin), int32_t(dry.position)});
+    }
+    State& s = *state_;
+    s.device.work = {};
     Scratch scratch(reinterpret_cast<void*>(uintptr_t(1) << 20), uint64_t(1) << 46);
-    Pass pass{device,
-              communicator,
-              model.numbers(),
-              share,
-              weights,
-              cache.get(),
-              states.get(),
+    Pass pass{s.device,
+              s.communicator,
+              s.model.numbers(),
+              s.share,
+              s.weights,
+              s.cache.get(),
+              s.states.get(),
               scratch,
               step,
-              Rows(nullptr, dry.outputs, model.numbers().vocabulary)};
-    model.architecture().forward(pass);
-    device.work.scratch_bytes = scratch.peak();
-    return device.work;
+              Rows(nullptr, dry.outputs, s.model.numbers().vocabulary)};
+    s.model.architecture().forward(pass);
+    s.device.work.scratch_bytes = scratch.peak();
+    return s.device.work;
+}
+
+Work dry_run(const Model& model, const Share& share, const CacheShape& cache, const DryStep& dry) {
+    return DryRun(model, share, cache).step(dry);
 }
 
 }  // namespace coterie

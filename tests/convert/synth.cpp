@@ -58,7 +58,6 @@ uint64_t bytes_on_disk(const std::string& path) {
 TEST_CASE("every preset is a model of its true size and takes no room as a header") {
     const TemporaryFolder folder;
     for (const std::string& name : convert::preset_names()) {
-        if (name == "flash-next") continue;  // an architecture that Model does not run
         INFO(name);
         const std::string path = folder / name;
         const uint64_t bytes = convert::synth(convert::preset(name), path, {.header_only = true});
