@@ -149,14 +149,16 @@ std::string call_text(const Dict& call) {
     return "<tool_call>\n" + jinja::json_text(Value::dict(std::move(plain))) + "\n</tool_call>";
 }
 
-std::string tools_in_words(const Value& tools) {
+std::string tools_in_words(const Value& tools, const std::string& call_example) {
     std::string text =
         "You can call functions. These are their signatures, one JSON object a line:\n<tools>\n";
     for (const Value& tool : tools.items()) text += jinja::json_text(tool) + "\n";
+    text += "</tools>\n\n";
+    if (!call_example.empty()) return text + "To call a function, answer in this form:\n" + call_example;
     return text +
-           "</tools>\n\nTo call a function, answer with its name and arguments as a JSON object inside tags, "
-           "once for each "
-           "call:\n<tool_call>\n{\"name\": \"the function\", \"arguments\": {\"the argument\": \"its "
+           "To call a function, answer with its name and arguments as a JSON object inside tags, once for "
+           "each call:\n"
+           "<tool_call>\n{\"name\": \"the function\", \"arguments\": {\"the argument\": \"its "
            "value\"}}\n</tool_call>";
 }
 
@@ -173,8 +175,8 @@ Dict made_message(const char* role, std::string content) {
     return message;
 }
 
-void put_tools_in_words(Messages& messages, Value& tools) {
-    const std::string text = tools_in_words(tools);
+void put_tools_in_words(Messages& messages, Value& tools, const std::string& call_example) {
+    const std::string text = tools_in_words(tools, call_example);
     if (!messages.empty() && role_of(messages.front()) == "system") {
         append_content(messages.front(), text);
     } else {
@@ -363,7 +365,14 @@ void fit_to_template(Messages& messages, Value& tools, const ChatCapabilities& c
     if (!capabilities.typed_content) {
         for (Dict& message : messages) message.set("content", Value::text(content_text(message)));
     }
-    if (!tools.is_none() && !capabilities.tools) put_tools_in_words(messages, tools);
+    if (!tools.is_none() && !capabilities.tools)
+        put_tools_in_words(messages, tools, capabilities.call_example);
+    if (!tools.is_none() && capabilities.tools_in_system) {
+        if (messages.empty() || role_of(messages.front()) != "system")
+            messages.insert(messages.begin(), made_message("system", ""));
+        messages.front().set("tools", Value::text(jinja::json_text(tools)));
+        tools = Value::none();
+    }
     put_calls_in_words(messages, capabilities);
     if (capabilities.arguments_as_text) put_arguments_as_text(messages);
     if (capabilities.null_beside_calls) {

@@ -139,6 +139,7 @@ struct ChatTemplate::Engine {
     ChatCapabilities probed(std::string_view source);
     void probe_calls(ChatCapabilities& found, const Value& tools) const;
     void probe_thinking(ChatCapabilities& found, std::string_view source) const;
+    std::string call_example(const ChatCapabilities& found) const;
 };
 
 ChatCapabilities ChatTemplate::Engine::probed(std::string_view source) {
@@ -188,7 +189,16 @@ ChatCapabilities ChatTemplate::Engine::probed(std::string_view source) {
                            {"required", Value::list({text("argument_name")})}})}})}})});
     const auto with_tools = tried({says("user", "uuu")}, tools);
     found.tools = with_tools && has(*with_tools, "probe_tool");
+    if (!found.tools) {
+        Dict system = says("system", "sss");
+        system.set("tools", Value::text(jinja::json_text(tools)));
+        const auto prompt = tried({std::move(system), says("user", "uuu")});
+        found.tools = found.tools_in_system = prompt && has(*prompt, "probe_tool");
+    }
     probe_calls(found, tools);
+    // A template that knows no tools and yet prints results prints any role: its model has never seen this
+    // one.
+    if (!found.tools && !found.tool_calls) found.tool_results = false;
     probe_thinking(found, source);
     return found;
 }
@@ -229,6 +239,7 @@ void ChatTemplate::Engine::probe_calls(ChatCapabilities& found, const Value& too
         }
     }
     found.tool_calls = shown(prompt);
+    if (found.tool_calls) found.call_example = call_example(found);
     found.tool_results = prompt && has(*prompt, "rrr");
     if (found.typed_content && found.tool_results && found.text_content) {
         Dict result = message("tool", Value::list({object({{"type", text("text")}, {"text", text("rrr")}})}));
@@ -237,6 +248,47 @@ void ChatTemplate::Engine::probe_calls(ChatCapabilities& found, const Value& too
         const auto typed = tried({message("user", "uuu"), std::move(result)});
         if (typed && has(*typed, "'type': 'text'")) found.typed_content = false;
     }
+}
+
+// The turn of an answer that calls, less what opens and closes every answer.
+std::string ChatTemplate::Engine::call_example(const ChatCapabilities& found) const {
+    const auto content = [&](const char* words) {
+        if (found.text_content) return text(words);
+        return Value::list({object({{"type", text("text")}, {"text", text(words)}})});
+    };
+    const Value arguments = object({{"argument_name", text("value")}});
+    Dict call = message("assistant", found.null_beside_calls ? Value::none() : content(""));
+    call.set(
+        "tool_calls",
+        Value::list({object({{"id", text("call00001")},
+                             {"type", text("function")},
+                             {"function", object({{"name", text("function_name")},
+                                                  {"arguments", found.arguments_as_text
+                                                                    ? Value::text(jinja::json_text(arguments))
+                                                                    : arguments}})}})}));
+    ChatOptions closed;
+    closed.add_generation_prompt = false;
+    const Dict user = message("user", content("uuu"));
+    const auto called = tried({user, std::move(call)}, Value::none(), closed);
+    const auto answered = tried({user, message("assistant", content("aaa"))}, Value::none(), closed);
+    const auto opened = tried({user});
+    if (!called || !answered || !opened || !has(*called, "function_name")) return {};
+    size_t begin = 0;
+    while (begin < called->size() && begin < opened->size() && (*called)[begin] == (*opened)[begin]) ++begin;
+    while (begin > 0 && begin < called->size() &&
+           (static_cast<unsigned char>((*called)[begin]) & 0xC0) == 0x80)
+        --begin;
+    const size_t said = answered->rfind("aaa");
+    const std::string_view ending =
+        said == std::string::npos ? "" : std::string_view(*answered).substr(said + 3);
+    std::string_view example = std::string_view(*called).substr(begin);
+    if (!ending.empty() && example.size() > ending.size() &&
+        example.substr(example.size() - ending.size()) == ending)
+        example.remove_suffix(ending.size());
+    // Some write an empty thought before the last answer.
+    const size_t thought = example.find("</think>");
+    if (thought < example.find("function_name")) example.remove_prefix(thought + 8);
+    return std::string(jinja::stripped(example, true, true));
 }
 
 void ChatTemplate::Engine::probe_thinking(ChatCapabilities& found, std::string_view source) const {

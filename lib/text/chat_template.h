@@ -40,7 +40,10 @@ struct ChatCapabilities {
     bool thinking = false;           // knows of reasoning at all
     bool thinking_switch = false;    // enable_thinking makes a difference
     bool reasoning_effort = false;   // reasoning_effort makes a difference
+    bool tools_in_system = false;    // wants the tools as JSON text in the system message, under "tools"
     bool reasoning_history = false;  // shows the reasoning_content of the last answer
+    std::string
+        call_example;  // how it writes a call of function_name({"argument_name": "value"}); empty if it can't
 };
 
 class ChatTemplate {

@@ -119,6 +119,25 @@ TEST_CASE("tools are put into words where a template has none", "[chat]") {
           std::string::npos);
 }
 
+TEST_CASE("tools in words ask for calls as the template writes them", "[chat]") {
+    const ChatTemplate deepseek(family("deepseek-v3.1"), "<bos>", "<｜end▁of▁sentence｜>");
+    REQUIRE_FALSE(deepseek.capabilities().tools);
+    CHECK(
+        deepseek.capabilities().call_example ==
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function_name<｜tool▁sep｜>{\"argument_name\": \"value\"}"
+        "<｜tool▁call▁end｜><｜tool▁calls▁end｜>");
+    const std::string prompt = deepseek.render(round_trip, weather);
+    CHECK(prompt.find("answer in this form:\n<｜tool▁calls▁begin｜>") != std::string::npos);
+    CHECK(prompt.find("<tool_call>") == std::string::npos);
+    CHECK(ChatTemplate(family("qwen3")).capabilities().call_example ==
+          "<tool_call>\n{\"name\": \"function_name\", \"arguments\": {\"argument_name\": "
+          "\"value\"}}\n</tool_call>");
+    CHECK(builtin("chatml").capabilities().call_example.empty());
+    const ChatTemplate phi(family("phi4-mini"));
+    CHECK(phi.capabilities().tools_in_system);
+    CHECK(phi.render(round_trip, weather).find("<|system|><|tool|>[{\"type\": \"function\"") == 0);
+}
+
 TEST_CASE("ids, names and arguments of calls fit the template", "[chat]") {
     const ChatTemplate mistral(family("mistral-nemo"), "<s>", "</s>");
     REQUIRE(mistral.capabilities().tool_calls);
