@@ -29,6 +29,7 @@ enum class CallSyntax : uint8_t {
     xml,     // <function=f><parameter=p>value</parameter></function>, and what is built alike
     named,   // f SEPARATOR {...}
     python,  // [f(a=1), g(b="x")]
+    gemma,   // call:f{a:1,b:<|"|>x<|"|>}
     llama,   // JSON, Python or <function=f>{...} without tags, only at the start of the content
 };
 

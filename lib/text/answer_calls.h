@@ -50,6 +50,7 @@ std::unique_ptr<CallReader> function_call(AnswerEvents& events, const ToolTypes&
 std::unique_ptr<CallReader> xml_call(AnswerEvents& events, const ToolTypes& tools, const AnswerFormat& format,
                                      bool function_opened);
 std::unique_ptr<CallReader> python_calls(AnswerEvents& events, const ToolTypes& tools, bool untagged);
+std::unique_ptr<CallReader> gemma_call(AnswerEvents& events, const ToolTypes& tools);
 
 bool call_name_valid(std::string_view name);
 constexpr size_t longest_call_name = 256;

@@ -92,6 +92,8 @@ std::map<std::string, AnswerFormat, std::less<>> make_families() {
     add(with_thinking(std::move(mistral), "[THINK]", "[/THINK]"));
     add(tagged("llama", CallSyntax::llama, "<|python_tag|>", "</function>"));
     add(tagged("lfm2", CallSyntax::python, "<|tool_call_start|>", "<|tool_call_end|>"));
+    add(with_thinking(tagged("gemma4", CallSyntax::gemma, "<|tool_call>", "<tool_call|>"),
+                      "<|channel>thought\n", "<channel|>"));
     AnswerFormat cohere = tagged("cohere", CallSyntax::json, "<|START_ACTION|>", "<|END_ACTION|>");
     cohere.dropped = {"<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"};
     add(with_thinking(as_list(std::move(cohere)), "<|START_THINKING|>", "<|END_THINKING|>"));
@@ -117,6 +119,7 @@ std::string_view family_of_template(std::string_view source) {
     if (has("<|channel|>") && has("<|message|>")) return "harmony";
     if (has("｜DSML｜")) return "deepseek-dsml";
     if (has(calls_begin)) return "deepseek";
+    if (has("<|tool_call>call:")) return "gemma4";
     if (has("[TOOL_CALLS]")) return "mistral";
     if (has("<|tool_calls_section_begin|>")) return "kimi";
     if (has("<minimax:tool_call>")) return "minimax";
@@ -138,11 +141,16 @@ std::string_view family_of_template(std::string_view source) {
 
 std::string_view family_of_architecture(std::string_view name) {
     constexpr std::pair<std::string_view, std::string_view> beginnings[] = {
-        {"qwen35", "qwen3-coder"}, {"qwen3next", "hermes"},  {"qwen4", "qwen3-coder"}, {"qwen", "hermes"},
-        {"gpt-oss", "harmony"},    {"deepseek", "deepseek"}, {"glm", "glm"},           {"chatglm", "glm"},
-        {"mistral", "mistral"},    {"llama4", "llama"},      {"kimi", "kimi"},         {"minimax", "minimax"},
-        {"seed_oss", "seed"},      {"cohere", "cohere"},     {"command-r", "cohere"},  {"granite", "hermes"},
-        {"lfm2", "lfm2"},          {"smollm3", "hermes"},    {"nemotron", "nemotron"}};
+        {"gemma4", "gemma4"},     {"qwen35", "qwen3-coder"},
+        {"qwen3next", "hermes"},  {"qwen4", "qwen3-coder"},
+        {"qwen", "hermes"},       {"gpt-oss", "harmony"},
+        {"deepseek", "deepseek"}, {"glm", "glm"},
+        {"chatglm", "glm"},       {"mistral", "mistral"},
+        {"llama4", "llama"},      {"kimi", "kimi"},
+        {"minimax", "minimax"},   {"seed_oss", "seed"},
+        {"cohere", "cohere"},     {"command-r", "cohere"},
+        {"granite", "hermes"},    {"lfm2", "lfm2"},
+        {"smollm3", "hermes"},    {"nemotron", "nemotron"}};
     for (const auto& [beginning, family] : beginnings)
         if (name.substr(0, beginning.size()) == beginning) return family;
     return "plain";
@@ -160,13 +168,17 @@ AnswerFormat detect_answer_format(std::string_view template_source, std::string_
     // Some families borrow another's tags for thinking.
     // Mistral's older models write one list, DeepSeek's older ones a fence.
     if (format.family == "mistral") format.list = !template_source.empty() && !has("[ARGS]");
+    if (format.family == "deepseek-dsml" && !has("function_calls>")) {
+        format.call_open = "<｜DSML｜tool_calls>";
+        format.call_close = "</｜DSML｜tool_calls>";
+    }
     if (format.family == "deepseek") format.fenced = has("```json");
     for (const auto& [open, close] : {std::pair<std::string_view, std::string_view>{"[THINK]", "[/THINK]"},
                                       {"<seed:think>", "</seed:think>"},
                                       {"<reasoning>", "</reasoning>"},
                                       {"<thinking>", "</thinking>"},
                                       {"<think>", "</think>"}})
-        if (!format.harmony && format.family != "cohere" && has(open)) {
+        if (!format.harmony && format.family != "cohere" && format.family != "gemma4" && has(open)) {
             format.think_open = open;
             format.think_close = close;
         }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 
 #include "base/failure.h"
 #include "text/answer_calls.h"
@@ -190,6 +191,13 @@ class AnswerRules {
         });
     }
 
+    static Json enumeration(const Json& property) {
+        if (!property.is_object()) return Json::array();
+        if (property.contains("const")) return Json::array({property["const"]});
+        const Json values = property.value("enum", Json::array());
+        return values.is_array() ? values : Json::array();
+    }
+
     // A parameter that may be a string is free text up to its closing tag, whatever else it may be.
     Node parameter(JsonSchemaRules& values, const std::string& tool, const std::string& key,
                    const Json& property) {
@@ -203,12 +211,10 @@ class AnswerRules {
         open += xml.key_end;
         if (!xml.value_open.empty()) open += "\n" + xml.value_open;
         open += line;
-        Json listed = property.is_object() && property.contains("const") ? Json::array({property["const"]})
-                      : property.is_object()                             ? property.value("enum", Json())
-                                                                         : Json();
-        if (free && listed.is_array() && !listed.empty()) {
+        const Json values_listed = enumeration(property);
+        if (free && !values_listed.empty()) {
             std::vector<Node> choices;
-            for (const Json& each : listed)
+            for (const Json& each : values_listed)
                 choices.push_back(text(each.is_string() ? each.get<std::string>() : each.dump()));
             return rules_.sequence({text(open), rules_.choice(std::move(choices)), text(close)});
         }
@@ -216,32 +222,91 @@ class AnswerRules {
         return rules_.sequence({text(open), values.value(property, "/" + tool + "/" + key), text(close)});
     }
 
+    // key=value, key=value) and the like: as in an object, the comma depends on whether something came
+    // before.
+    template <typename Value>
+    Node listed(const Json& tool, const std::string& name, const std::string& comma,
+                const std::string& equals, const std::string& close, Value value) {
+        const Json& schema = parameters(tool);
+        JsonSchemaRules& values = schemas(tool);
+        const Json required = schema.value("required", Json::array());
+        const Json properties = schema.value("properties", Json::object());
+        Node after[2] = {text(close), text(close)};
+        std::vector<std::pair<std::string, Json>> list;
+        for (const auto& [key, property] : properties.items()) list.emplace_back(key, property);
+        for (size_t i = list.size(); i-- > 0;) {
+            const auto& [key, property] = list[i];
+            const Node node = value(values, key, property);
+            const bool needed = std::find(required.begin(), required.end(), Json(key)) != required.end();
+            Node here[2];
+            for (const int before : {0, 1}) {
+                const Node taken = rules_.sequence(
+                    {text((before == 1 ? comma : std::string()) + key + equals), node, after[1]});
+                const auto rule = rules_.declare(name + "(" + key);
+                rules_.define(rule, needed ? taken : rules_.choice({taken, after[before]}));
+                here[before] = rules_.rule(rule);
+            }
+            after[0] = here[0];
+            after[1] = here[1];
+        }
+        return after[0];
+    }
+
     Node python_call() {
         return any_tool([&](const Json& tool, const std::string& name) {
-            const Json& schema = parameters(tool);
-            JsonSchemaRules& values = schemas(tool);
-            const Json required = schema.value("required", Json::array());
-            const Json properties = schema.value("properties", Json::object());
-            // As in an object, the comma depends on whether something came before.
-            Node after[2] = {text(")"), text(")")};
-            std::vector<std::pair<std::string, Json>> list;
-            for (const auto& [key, property] : properties.items()) list.emplace_back(key, property);
-            for (size_t i = list.size(); i-- > 0;) {
-                const auto& [key, property] = list[i];
-                const Node value = values.value(property, "/" + name + "/" + key);
-                const bool needed = std::find(required.begin(), required.end(), Json(key)) != required.end();
-                Node here[2];
-                for (const int before : {0, 1}) {
-                    const Node taken =
-                        rules_.sequence({text((before == 1 ? ", " : "") + key + "="), value, after[1]});
-                    const auto rule = rules_.declare(name + "(" + key);
-                    rules_.define(rule, needed ? taken : rules_.choice({taken, after[before]}));
-                    here[before] = rules_.rule(rule);
-                }
-                after[0] = here[0];
-                after[1] = here[1];
-            }
-            return rules_.sequence({text(name + "("), after[0]});
+            return rules_.sequence(
+                {text(name + "("),
+                 listed(tool, name, ", ", "=", ")",
+                        [&](JsonSchemaRules& values, const std::string& key, const Json& property) {
+                            return values.value(property, "/" + name + "/" + key);
+                        })});
+        });
+    }
+
+    // Any value in Gemma's notation.
+    Node gemma_value() {
+        if (!gemma_value_) {
+            gemma_value_ = rules_.declare("value");
+            const Node value = rules_.rule(*gemma_value_);
+            const Node string = rules_.sequence({tag("<|\"|>"), rules_.until("<|\"|>")});
+            const auto list = [&](Node item) {
+                return rules_.optional(
+                    rules_.sequence({item, rules_.repeat(rules_.sequence({text(","), item}), 0)}));
+            };
+            const Node pair = rules_.sequence({string, text(":"), value});
+            rules_.define(*gemma_value_,
+                          rules_.choice({string, any_number(rules_, false), text("true"), text("false"),
+                                         text("null"), rules_.sequence({text("["), list(value), text("]")}),
+                                         rules_.sequence({text("{"), list(pair), text("}")})}));
+        }
+        return rules_.rule(*gemma_value_);
+    }
+
+    // Texts and nested values are only kept in form; single numbers and the like follow their schema.
+    Node gemma_call() {
+        return any_tool([&](const Json& tool, const std::string& name) {
+            return rules_.sequence(
+                {text("call:" + name + "{"),
+                 listed(tool, name, ",", ":", "}",
+                        [&](JsonSchemaRules& values, const std::string& key, const Json& property) {
+                            const uint8_t types = types_.types(name, key);
+                            const bool simple =
+                                types != 0 && (types & (type_string | type_object | type_array)) == 0;
+                            if (simple) return values.value(property, "/" + name + "/" + key);
+                            if (const Json values_listed = enumeration(property); !values_listed.empty()) {
+                                std::vector<Node> choices;
+                                for (const Json& each : values_listed)
+                                    choices.push_back(
+                                        each.is_string()
+                                            ? rules_.sequence({tag("<|\"|>"), text(each.get<std::string>()),
+                                                               tag("<|\"|>")})
+                                            : text(each.dump()));
+                                return rules_.choice(std::move(choices));
+                            }
+                            if (types == type_string)
+                                return rules_.sequence({tag("<|\"|>"), rules_.until("<|\"|>")});
+                            return gemma_value();
+                        })});
         });
     }
 
@@ -289,7 +354,8 @@ class AnswerRules {
             return repeated(open(format_.call_open), rules_.sequence({xml_call(), end}),
                             rules_.sequence({line, tag(format_.call_open)}), most);
         }
-        const Node call = rules_.sequence({named_call(), tag(format_.call_close)});
+        const bool gemma = format_.syntax == CallSyntax::gemma;
+        const Node call = rules_.sequence({gemma ? gemma_call() : named_call(), tag(format_.call_close)});
         if (format_.calls_open.empty())
             return repeated(open(format_.call_open), call, tag(format_.call_open), most);
         const Node next = rules_.sequence(
@@ -309,6 +375,7 @@ class AnswerRules {
     std::vector<const Json*> tools_;
     ToolTypes types_;
     std::deque<JsonSchemaRules> schemas_;
+    std::optional<GrammarRules::Rule> gemma_value_;
     bool opened_ = false;
 };
 

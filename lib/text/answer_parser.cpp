@@ -249,6 +249,7 @@ class TaggedMachine final : public AnswerMachine {
             }
             return start(json_calls(events_, tools_, false), {}, next);
         }
+        if (format_.syntax == CallSyntax::gemma) return start(gemma_call(events_, tools_), {}, next);
         if (format_.syntax == CallSyntax::python)
             return start(python_calls(events_, tools_, false), {}, next);
         if (next == '{' || next == '[') return start(json_calls(events_, tools_, false), {}, next);

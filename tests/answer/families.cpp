@@ -375,6 +375,21 @@ const std::vector<Example> examples = {
      false,
      "Ok.<|tool_call_start|>[f(a=1, b='x')]<|tool_call_end|>",
      {"", "Ok.", {{"f", R"({"a":1,"b":"x"})"}}}},
+    {"gemma4",
+     "thinking and calls",
+     false,
+     "<|channel>thought\nHm.\n<channel|>Ok.<|tool_call>call:get_weather{city:<|\"|>B\"{,}ern<|\"|>,days:3,"
+     "where:{<|\"|>a<|\"|>:[1,true,{}]}}"
+     "<tool_call|><|tool_call>call:now{}<tool_call|>",
+     {"Hm.",
+      "Ok.",
+      {{"get_weather", R"({"city":"B\"{,}ern","days":3,"where":{"a":[1,true,{}]}})"}, {"now", "{}"}}}},
+    {"gemma4",
+     "no call",
+     false,
+     "<|tool_call>call:f{a:}<tool_call|>",
+     {"", "<|tool_call>call:f{a:}<tool_call|>", {}}},
+
     {"cohere",
      "action",
      false,
@@ -474,6 +489,57 @@ TEST_CASE("every example means the same however it is cut") {
         for (int round = 0; round < 20; ++round)
             REQUIRE(parse(format, options, cut_at_random(example.raw, random, 0.2)) == whole);
     }
+}
+
+TEST_CASE("a template gives its family away, an architecture where there is none") {
+    struct Row {
+        const char *source, *architecture, *family, *think;
+        bool list = false;
+    };
+    const Row rows[] = {
+        {"", "qwen3moe", "hermes", "<think>"},
+        {"", "qwen35moe", "qwen3-coder", "<think>"},
+        {"", "gpt-oss", "harmony", ""},
+        {"", "glm4moe", "glm", "<think>"},
+        {"", "deepseek2", "deepseek", "<think>"},
+        {"", "llama", "plain", ""},
+        {"{{ messages }}", "qwen3", "plain", ""},
+        {"<think> {{ x }}", "llama", "thinking", "<think>"},
+        {"<tool_call>\n{\"name\": <function-name>}", "", "hermes", "<think>"},
+        {"<tool_call>\n<function=example>\n<parameter=a>", "", "qwen3-coder", "<think>"},
+        {"<tool_call>{n}\n<arg_key>", "", "glm", "<think>"},
+        {"<|start_header_id|> tools", "", "llama", "<think>"},
+        {"<|start_header_id|>", "", "plain", ""},
+        {"'[TOOL_CALLS]' + tool_calls", "", "mistral", "[THINK]", true},
+        {"'[TOOL_CALLS]' + name + '[ARGS]'", "", "mistral", "[THINK]"},
+        {"<|channel|>analysis<|message|>", "", "harmony", ""},
+        {"<｜tool▁calls▁begin｜>", "", "deepseek", "<think>"},
+        {"'｜DSML｜' + 'tool_calls>'", "", "deepseek-dsml", "<think>"},
+        {"<seed:tool_call> <seed:think>", "", "seed", "<seed:think>"},
+        {"<minimax:tool_call>", "", "minimax", "<think>"},
+        {"<|tool_calls_section_begin|>", "", "kimi", "<think>"},
+        {"<|START_ACTION|> <|START_THINKING|>", "", "cohere", "<|START_THINKING|>", true},
+        {"<|tool_call>call:", "", "gemma4", "<|channel>thought\n"},
+        {"<tool_calls>[ <thinking>", "", "tool-calls-list", "<thinking>", true},
+        {"<|tool_call|> <think>", "", "granite", "<think>", true},
+        {"<TOOLCALL>", "", "nemotron", "<think>", true},
+        {" functools[", "", "functools", "<think>", true},
+        {"<|tool_list_start|>", "", "lfm2", "<think>"},
+        {"<reasoning>think></reasoning>", "", "thinking", "<reasoning>"},
+    };
+    for (const Row& row : rows) {
+        INFO(row.source << " " << row.architecture);
+        const AnswerFormat format = detect_answer_format(row.source, row.architecture);
+        CHECK(format.family == row.family);
+        CHECK(format.think_open == row.think);
+        CHECK(format.list == row.list);
+    }
+    CHECK(detect_answer_format("<｜DSML｜tool_calls>", "").call_open == "<｜DSML｜tool_calls>");
+    CHECK(detect_answer_format("```json <｜tool▁calls▁begin｜>", "").fenced);
+    CHECK_THROWS(answer_format("unheard-of"));
+    CHECK(prompt_opens_thinking(answer_format("hermes"), "<|im_start|>assistant\n<think>\n"));
+    CHECK_FALSE(prompt_opens_thinking(answer_format("hermes"), "<think>\n\n</think>\n\n"));
+    CHECK_FALSE(prompt_opens_thinking(answer_format("plain"), "<think>"));
 }
 
 TEST_CASE("a call held back until it is complete is the same call, or all of it content") {
