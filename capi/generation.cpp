@@ -5,6 +5,7 @@
 #include "engine/grammar_constraint.h"
 #include "guard.h"
 #include "handles.h"
+#include "text/answer_grammar.h"
 #include "text/json_schema.h"
 
 using namespace coterie;
@@ -50,9 +51,16 @@ GenerationRequest read_request(const coterie_generation_options& o, std::vector<
     return r;
 }
 
-std::shared_ptr<const text::Grammar> read_grammar(const coterie_generation_options& o) {
+// A schema governs the content: with a format its grammar has the family's thinking and markup before it.
+std::shared_ptr<const text::Grammar> read_grammar(const coterie_generation_options& o,
+                                                  const text::AnswerFormat* format,
+                                                  text::ThinkingStart thinking) {
     if (o.json_schema && o.grammar) fail(Status::invalid_argument, "give json_schema or grammar, not both");
-    if (o.json_schema) return text::json_schema_grammar(o.json_schema);
+    if (o.json_schema) {
+        const std::string_view schema = std::string_view(o.json_schema) == "{}" ? "" : o.json_schema;
+        if (format) return text::content_grammar(*format, schema, {thinking, {}});
+        return schema.empty() ? text::any_json_grammar(true) : text::json_schema_grammar(schema);
+    }
     if (o.grammar) return text::Grammar::from_gbnf(o.grammar);
     return nullptr;
 }
@@ -60,10 +68,12 @@ std::shared_ptr<const text::Grammar> read_grammar(const coterie_generation_optio
 // Starts an answer to a prompt. With a format, its text is sorted into fields.
 coterie_generation* start(const std::shared_ptr<EngineData>& engine, const coterie_generation_options& o,
                           std::vector<int32_t> prompt, const text::AnswerFormat* format,
-                          const text::AnswerOptions& answer) {
+                          const text::AnswerOptions& answer,
+                          text::ThinkingStart thinking = text::ThinkingStart::none) {
     GenerationRequest request = read_request(o, std::move(prompt));
-    if (auto grammar = read_grammar(o)) {
-        const std::string until = format && answer.thinking_open ? format->think_close : std::string();
+    if (auto grammar = read_grammar(o, format, thinking)) {
+        const bool waits = o.grammar && format && answer.thinking_open;
+        const std::string until = waits ? format->think_close : std::string();
         request.constraint = std::make_unique<GrammarConstraint>(
             std::move(grammar), engine->model->token_trie(), engine->model->tokenizer, until);
     }
@@ -224,7 +234,10 @@ coterie_status coterie_chat(coterie_engine* engine, const char* messages_json, c
         answer.thinking_open = text::prompt_opens_thinking(format, prompt);
         answer.tools = tools_json != nullptr;
         if (tools_json) answer.tools_json = tools_json;
-        *generation = start(data, o, std::move(tokens), (o.flags & COTERIE_RAW) ? nullptr : &format, answer);
+        // The prompt grows from turn to turn, so ids differ within a conversation.
+        answer.id_seed = std::hash<std::string>{}(prompt);
+        *generation = start(data, o, std::move(tokens), (o.flags & COTERIE_RAW) ? nullptr : &format, answer,
+                            text::thinking_start(format, prompt));
     });
 }
 

@@ -50,10 +50,14 @@ std::shared_ptr<const text::TokenTrie> ModelData::token_trie() const {
     std::lock_guard lock(mutex_);
     if (!trie_) {
         std::vector<std::string> tokens(size_t(model->numbers().vocabulary));
-        for (int32_t id = 0; id < tokenizer->size() && id < int32_t(tokens.size()); ++id)
-            if (!tokenizer->is_special(id)) tokens[size_t(id)] = std::string(tokenizer->bytes(id));
+        std::vector<bool> control(tokens.size());
+        for (int32_t id = 0; id < tokenizer->size() && id < int32_t(tokens.size()); ++id) {
+            tokens[size_t(id)] = std::string(tokenizer->bytes(id));
+            control[size_t(id)] = tokenizer->is_special(id);
+        }
         trie_ = std::make_shared<const text::TokenTrie>(
-            tokens, std::vector<uint32_t>(tokenizer->ends().begin(), tokenizer->ends().end()));
+            std::move(tokens), std::vector<uint32_t>(tokenizer->ends().begin(), tokenizer->ends().end()),
+            control);
     }
     return trie_;
 }

@@ -381,6 +381,18 @@ class AnswerRules {
 
 }  // namespace
 
+ThinkingStart thinking_start(const AnswerFormat& format, std::string_view prompt) {
+    if (format.harmony) return ThinkingStart::by_model;
+    if (format.think_open.empty()) return ThinkingStart::none;
+    if (prompt_opens_thinking(format, prompt)) return ThinkingStart::open;
+    const size_t end = prompt.find_last_not_of(" \t\r\n");
+    const std::string_view text =
+        end == std::string_view::npos ? std::string_view() : prompt.substr(0, end + 1);
+    const std::string_view tag = format.think_close;
+    const bool closed = text.size() >= tag.size() && text.substr(text.size() - tag.size()) == tag;
+    return closed ? ThinkingStart::none : ThinkingStart::by_model;
+}
+
 std::shared_ptr<const Grammar> tool_call_grammar(const AnswerFormat& format, std::string_view tools_json,
                                                  const ToolChoice& choice,
                                                  const AnswerGrammarOptions& options) {

@@ -19,6 +19,9 @@ enum class ThinkingStart : uint8_t {
     by_model,  // the model may open it, at the answer's start
 };
 
+// Where the rendered prompt leaves thinking. A prompt that closes it means no thinking.
+ThinkingStart thinking_start(const AnswerFormat& format, std::string_view prompt);
+
 struct ToolChoice {
     enum class Kind : uint8_t { required, named, automatic } kind = Kind::required;
     std::string name;      // named

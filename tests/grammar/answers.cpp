@@ -145,6 +145,15 @@ TEST_CASE("content follows its schema after the family's thinking") {
     CHECK_FALSE(content_grammar(answer_format("plain"), "")->derives("[1]"));
 }
 
+TEST_CASE("the prompt tells where thinking stands") {
+    const AnswerFormat hermes = answer_format("hermes");
+    CHECK(thinking_start(hermes, "<|im_start|>assistant\n<think>\n") == ThinkingStart::open);
+    CHECK(thinking_start(hermes, "<|im_start|>assistant\n<think>\n\n</think>\n\n") == ThinkingStart::none);
+    CHECK(thinking_start(hermes, "<|im_start|>assistant\n") == ThinkingStart::by_model);
+    CHECK(thinking_start(answer_format("plain"), "<think>") == ThinkingStart::none);
+    CHECK(thinking_start(answer_format("harmony"), "<|start|>assistant") == ThinkingStart::by_model);
+}
+
 TEST_CASE("a control token is markup and no text") {
     const TokenTrie trie({"<|x|>", "a", "\"", "\xFF", "<|x|>"}, {}, {true, false, false, false, false});
     const auto tokens = std::make_shared<const TokenTrie>(trie);
