@@ -20,12 +20,13 @@ namespace coterie::capi {
 // A model and what is made of its file on demand; shared by its engines.
 class ModelData {
   public:
-    explicit ModelData(std::shared_ptr<const Model> model);
+    // fallback_template: of the store that the file lies in, for files without one.
+    explicit ModelData(std::shared_ptr<const Model> model, std::string fallback_template = {});
 
     const std::shared_ptr<const Model> model;
     const std::shared_ptr<const text::Tokenizer> tokenizer;
 
-    // The file's own chat template, or a built-in one chosen by its vocabulary.
+    // The file's own chat template, else the store's, else a built-in one chosen by its vocabulary.
     const text::ChatTemplate& chat_template() const;
     bool has_chat_template() const;
     text::AnswerFormat answer_format(const char* template_override) const;
@@ -35,6 +36,7 @@ class ModelData {
 
   private:
     std::string template_source() const;
+    const std::string fallback_template_;
     mutable std::mutex mutex_;
     mutable std::unique_ptr<text::ChatTemplate> template_;
     mutable std::shared_ptr<const text::TokenTrie> trie_;

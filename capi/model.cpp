@@ -5,6 +5,7 @@
 
 #include "guard.h"
 #include "handles.h"
+#include "store/store.h"
 #include "text/detokenizer.h"
 
 using namespace coterie;
@@ -12,17 +13,19 @@ using namespace coterie::capi;
 
 namespace coterie::capi {
 
-ModelData::ModelData(std::shared_ptr<const Model> m)
+ModelData::ModelData(std::shared_ptr<const Model> m, std::string fallback_template)
     : model(std::move(m)),
-      tokenizer(std::make_shared<const text::Tokenizer>(text::Tokenizer::from_gguf(model->file()))) {}
+      tokenizer(std::make_shared<const text::Tokenizer>(text::Tokenizer::from_gguf(model->file()))),
+      fallback_template_(std::move(fallback_template)) {}
 
 bool ModelData::has_chat_template() const {
-    return model->file().find("tokenizer.chat_template") != nullptr;
+    return model->file().find("tokenizer.chat_template") != nullptr || !fallback_template_.empty();
 }
 
 std::string ModelData::template_source() const {
     if (const auto source = model->file().get_string("tokenizer.chat_template"); source && !source->empty())
         return std::string(*source);
+    if (!fallback_template_.empty()) return fallback_template_;
     const auto has_token = [&](std::string_view text) { return tokenizer->find(text).has_value(); };
     return text::builtin_template(text::choose_builtin_template(model->numbers().architecture, has_token));
 }
@@ -128,9 +131,10 @@ coterie_status coterie_model_open(const char* path, const coterie_model_options*
     return guard(error, [&] {
         need(model, "model") = nullptr;
         const coterie_model_options o = read_options(options, "options");
-        auto opened =
-            Model::open(std::string(need_text(path, "path")), progress_of(o.progress, o.progress_user));
-        *model = new coterie_model{std::make_shared<const ModelData>(std::move(opened))};
+        const store::StoredModel stored = store::resolve(std::string(need_text(path, "path")));
+        auto opened = Model::open(stored.path, progress_of(o.progress, o.progress_user));
+        *model = new coterie_model{
+            std::make_shared<const ModelData>(std::move(opened), store::read_texts(stored).chat_template)};
     });
 }
 

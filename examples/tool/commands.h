@@ -14,6 +14,7 @@ namespace tool {
 using Action = std::function<int()>;
 
 void add_file_commands(CLI::App& app, Action& action);   // inspect, verify, quantize, upcycle, synth
+void add_store_commands(CLI::App& app, Action& action);  // list, show
 void add_text_commands(CLI::App& app, Action& action);   // tokenize, render, parse
 void add_model_commands(CLI::App& app, Action& action);  // logits, devices
 void add_bench_command(CLI::App& app, Action& action);   // bench

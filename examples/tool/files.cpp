@@ -10,7 +10,7 @@ struct Arguments {
     std::string in, out, recipe, preset;
     int threads = 0, experts = 8, used = 2, layers = 0;
     uint64_t seed = 1;
-    bool json = false, force = false, header_only = false;
+    bool json = false, force = false, header_only = false, hash = false;
 };
 
 int inspect(const Arguments& a) {
@@ -24,6 +24,14 @@ int verify(const Arguments& a) {
     int32_t sound = 0;
     std::string report(1 << 20, '\0');
     size_t needed = 0;
+    if (a.hash) {
+        coterie::check([&](coterie_error* e) {
+            return coterie_store_verify(a.in.c_str(), nullptr, show_progress, nullptr, &sound, &report[0],
+                                        report.size(), &needed, e);
+        });
+        std::cout << report.c_str();
+        return sound ? 0 : 1;
+    }
     coterie::check([&](coterie_error* e) {
         return coterie_verify(a.in.c_str(), a.threads, a.json ? COTERIE_JSON : COTERIE_TEXT, show_progress,
                               nullptr, &sound, &report[0], report.size(), &needed, e);
@@ -79,7 +87,8 @@ void add_file_commands(CLI::App& app, Action& action) {
     c->callback([a, &action] { action = [a] { return inspect(*a); }; });
 
     c = app.add_subcommand("verify", "Check a file's structure and every block's scales");
-    c->add_option("file", a->in, "GGUF file")->required();
+    c->add_option("file", a->in, "GGUF file; with --hash also a stored model's name")->required();
+    c->add_flag("--hash", a->hash, "Compare the SHA-256 of every file of a stored model instead");
     c->add_option("-t,--threads", a->threads, "Threads (0: all usable cores)");
     c->add_flag("--json", a->json, "As JSON");
     c->callback([a, &action] { action = [a] { return verify(*a); }; });

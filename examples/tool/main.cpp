@@ -68,6 +68,7 @@ int main(int argc, char** argv) {
     app.set_version_flag("--version", std::string("coterie ") + coterie_version());
     tool::Action action;
     tool::add_file_commands(app, action);
+    tool::add_store_commands(app, action);
     tool::add_text_commands(app, action);
     tool::add_model_commands(app, action);
     tool::add_bench_command(app, action);

@@ -93,7 +93,8 @@ typedef struct coterie_model_options {
 } coterie_model_options;
 #define COTERIE_MODEL_OPTIONS_INIT {sizeof(coterie_model_options), 0, NULL, NULL}
 
-/* Opens a GGUF file, or the whole set when given one file of a split set. Reads headers only: milliseconds, whatever the
+/* Opens a GGUF file, or the whole set when given one file of a split set. `path` may also be the name of a model that
+ * Ollama or Hugging Face's hub stored on this machine ("llama3.2:1b", "owner/name:Q4_K_M"). Reads headers only: milliseconds, whatever the
  * size. Everything is checked; a file that is cut short or contradicts itself is refused with what is wrong. options may be
  * NULL. */
 COTERIE_API coterie_status coterie_model_open(const char* path, const coterie_model_options* options,

@@ -44,6 +44,18 @@ COTERIE_API coterie_status coterie_render_template(const char* chat_template, co
                                                    const char* bos, const char* eos, char* buffer, size_t capacity,
                                                    size_t* needed, coterie_error* error);
 
+/* The models on this machine, in the stores of Ollama and Hugging Face and in models_dir (may be NULL), a folder of GGUF
+ * files or a store's root: a JSON array of objects with name, source, path, digest, size, modified_ns, complete, problem. */
+COTERIE_API coterie_status coterie_store_list(const char* models_dir, char* buffer, size_t capacity, size_t* needed,
+                                              coterie_error* error);
+/* One of them by name, digest or path: the same and its parts, template, system text, parameters, messages and licences. */
+COTERIE_API coterie_status coterie_store_show(const char* name, const char* models_dir, char* buffer, size_t capacity,
+                                              size_t* needed, coterie_error* error);
+/* Compares every part's SHA-256 with the one recorded; the report for people names what differs. *sound gets 1 or 0. */
+COTERIE_API coterie_status coterie_store_verify(const char* name, const char* models_dir, coterie_progress_fn progress,
+                                                void* progress_user, int32_t* sound, char* buffer, size_t capacity,
+                                                size_t* needed, coterie_error* error);
+
 #ifdef __cplusplus
 }
 #endif
