@@ -80,36 +80,108 @@ std::shared_ptr<Generation> Engine::submit(GenerationRequest request) {
     auto generation = std::make_shared<Generation>();
     {
         std::lock_guard lock(mutex_);
-        if (lost_) throw *lost_;
-        if (int64_t(inbox_.size()) + statistics_.waiting >= options_.queue)
-            fail(Status::busy, "{} generations are waiting already, which is the limit; try again later",
-                 options_.queue);
+        check_queue();
         inbox_.emplace_back(generation, std::move(request));
     }
     wake_.notify_all();
     return generation;
 }
 
+void Engine::check_queue() const {
+    if (lost_) throw *lost_;
+    if (int64_t(inbox_.size()) + statistics_.waiting + statistics_.running >=
+        int64_t(options_.queue) + options_.parallel)
+        fail(Status::busy, "{} generations are waiting already, which is the limit; try again later",
+             options_.queue);
+}
+
+std::shared_ptr<Generation> Engine::fork(const Generation& parent, GenerationRequest request) {
+    request.sampling.check();
+    auto generation = std::make_shared<Generation>();
+    between_steps([&] {
+        {
+            std::lock_guard lock(mutex_);
+            check_queue();
+        }
+        scheduler_->fork(parent, generation, std::move(request));
+    });
+    return generation;
+}
+
+void Engine::save(const Generation& generation, const std::string& path) {
+    SavedSequence saved;
+    between_steps([&] { saved = scheduler_->save(generation); });
+    write_sequence_file(path, binding(), saved);
+}
+
+std::vector<int32_t> Engine::restore(const std::string& path) {
+    SavedSequence saved = read_sequence_file(path, binding());
+    between_steps([&] { scheduler_->load(saved); });
+    return std::move(saved.tokens);
+}
+
+// Layouts of cache and states differ between kinds of devices and numbers of ranks.
+SequenceBinding Engine::binding() const {
+    SequenceBinding b;
+    b.model = model_fingerprint(*model_);
+    b.page_tokens = page_tokens;
+    b.page_bytes = runner_->page_bytes();
+    b.state_bytes = runner_->state_bytes();
+    b.vocabulary = model_->numbers().vocabulary;
+    const double original = model_->numbers().rope.scaling.original_context;
+    b.layout = fmt::format("keys {}, values {}, {} context, ranks", type_name(options_.key_type),
+                           type_name(options_.value_type),
+                           original > 0 && double(options_.context_tokens) > original ? "long" : "short");
+    for (int rank = 0; rank < runner_->ranks(); ++rank) b.layout += " " + runner_->device(rank).name();
+    return b;
+}
+
+void Engine::between_steps(std::function<void()> task) {
+    std::packaged_task<void()> packaged(std::move(task));
+    std::future<void> done = packaged.get_future();
+    {
+        std::lock_guard lock(mutex_);
+        if (lost_) throw *lost_;
+        if (stop_) fail(Status::cancelled, "the engine is being destroyed");
+        tasks_.push_back(std::move(packaged));
+    }
+    wake_.notify_all();
+    done.get();
+}
+
 void Engine::work() {
+    const auto end = [](auto& generations, const Failure& failure) {
+        for (auto& [generation, request] : generations) generation->finish(FinishReason::failed, {}, failure);
+        generations.clear();
+    };
+    bool stalled = false;
     for (;;) {
-        std::vector<std::pair<std::shared_ptr<Generation>, GenerationRequest>> arrived;
+        decltype(inbox_) arrived;
+        decltype(tasks_) tasks;
         {
             std::unique_lock lock(mutex_);
-            wake_.wait(lock, [&] { return stop_ || !inbox_.empty() || !scheduler_->idle(); });
+            const auto something = [&] { return stop_ || !inbox_.empty() || !tasks_.empty(); };
+            if (scheduler_->idle())
+                wake_.wait(lock, something);
+            else if (stalled)  // some wait and none can run: look again, but not all the time
+                wake_.wait_for(lock, std::chrono::milliseconds(1), something);
+            arrived.swap(inbox_);
+            tasks.swap(tasks_);
+            statistics_.waiting += int64_t(arrived.size());
             if (stop_) {
                 lock.unlock();
-                scheduler_->fail_all(Failure(Status::cancelled, "the engine was destroyed"));
-                for (auto& [generation, request] : inbox_)
-                    generation->finish(FinishReason::failed, {},
-                                       Failure(Status::cancelled, "the engine was destroyed"));
-                return;
+                const Failure destroyed(Status::cancelled, "the engine was destroyed");
+                scheduler_->fail_all(destroyed);
+                end(arrived, destroyed);
+                return;  // tasks that nobody ran tell their callers by breaking their promise
             }
-            arrived.swap(inbox_);
+            if (lost_) end(arrived, *lost_);
         }
         for (auto& [generation, request] : arrived)
             scheduler_->submit(std::move(generation), std::move(request));
+        for (auto& task : tasks) task();
         try {
-            scheduler_->step();
+            stalled = !scheduler_->step();
         } catch (const Failure& failure) {
             lose(failure);
         } catch (const std::exception& error) {

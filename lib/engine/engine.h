@@ -2,6 +2,8 @@
 // them. Any thread may submit, cancel and read statistics.
 #pragma once
 #include <condition_variable>
+#include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -11,6 +13,7 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "engine/scheduler.h"
+#include "engine/sequence_file.h"
 
 namespace coterie {
 
@@ -45,6 +48,16 @@ class Engine {
     // device_lost.
     std::shared_ptr<Generation> submit(GenerationRequest request);
 
+    // A new generation that continues from all tokens `parent` has now, sharing what is computed of them;
+    // request.prompt is ignored. Waits for the step that runs. Throws as submit does.
+    std::shared_ptr<Generation> fork(const Generation& parent, GenerationRequest request);
+    // Writes the tokens of a generation, and what is at hand of their keys, values and states.
+    void save(const Generation& generation, const std::string& path);
+    // The tokens of a saved generation; a prompt that begins with them finds what was saved of their
+    // computation. Throws not_found, invalid_argument (another model, another kind of engine) or bad_model
+    // (damaged).
+    std::vector<int32_t> restore(const std::string& path);
+
     const Model& model() const { return *model_; }
     const text::Tokenizer& tokenizer() const { return *tokenizer_; }
     const EngineOptions& options() const { return options_; }
@@ -55,6 +68,10 @@ class Engine {
 
   private:
     void work();
+    void check_queue() const;  // throws busy or what the engine was lost by; needs the lock
+    SequenceBinding binding() const;
+    // Runs a task on the engine's thread, between steps, and waits for it.
+    void between_steps(std::function<void()> task);
     void lose(const Failure& failure);
 
     std::shared_ptr<const Model> model_;
@@ -66,6 +83,7 @@ class Engine {
     mutable std::mutex mutex_;
     std::condition_variable wake_;
     std::vector<std::pair<std::shared_ptr<Generation>, GenerationRequest>> inbox_;
+    std::vector<std::packaged_task<void()>> tasks_;
     SchedulerStatistics statistics_;
     EngineState state_ = EngineState::ready;
     std::optional<Failure> lost_;

@@ -32,9 +32,33 @@ GenerationStatistics Generation::statistics() const {
     return statistics_;
 }
 
+std::vector<int32_t> Generation::tokens() const {
+    std::lock_guard lock(mutex_);
+    return tokens_;
+}
+int64_t Generation::answer_begin() const {
+    std::lock_guard lock(mutex_);
+    return answer_begin_;
+}
+std::string Generation::earlier_text() const {
+    std::lock_guard lock(mutex_);
+    return earlier_text_;
+}
+
+void Generation::set_tokens(std::vector<int32_t> tokens, int64_t answer_begin) {
+    std::lock_guard lock(mutex_);
+    tokens_ = std::move(tokens);
+    answer_begin_ = answer_begin;
+}
+void Generation::set_earlier_text(std::string text) {
+    std::lock_guard lock(mutex_);
+    earlier_text_ = std::move(text);
+}
+
 void Generation::push(Piece piece) {
     {
         std::lock_guard lock(mutex_);
+        tokens_.push_back(piece.token);
         pieces_.push_back(std::move(piece));
     }
     changed_.notify_all();

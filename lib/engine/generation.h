@@ -81,8 +81,16 @@ class Generation {
     std::string stop_string() const;         // which one matched
     std::optional<Failure> failure() const;  // why it failed
     GenerationStatistics statistics() const;
+    // What the model has seen and said: the prompt, and the answer from answer_begin() on. A context shift
+    // takes its middle out.
+    std::vector<int32_t> tokens() const;
+    int64_t answer_begin() const;
+    // The text of the answer that came before a fork.
+    std::string earlier_text() const;
 
     // For the scheduler.
+    void set_tokens(std::vector<int32_t> tokens, int64_t answer_begin);
+    void set_earlier_text(std::string text);
     void push(Piece piece);
     void finish(FinishReason reason, std::string stop_string = {}, std::optional<Failure> failure = {});
     void set_statistics(const GenerationStatistics& statistics);
@@ -97,6 +105,9 @@ class Generation {
     std::string stop_string_;
     std::optional<Failure> failure_;
     GenerationStatistics statistics_;
+    std::vector<int32_t> tokens_;
+    int64_t answer_begin_ = 0;
+    std::string earlier_text_;
 };
 
 }  // namespace coterie

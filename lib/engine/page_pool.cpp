@@ -79,13 +79,19 @@ void PagePool::release(int32_t page) {
         free_.push_back(page);
 }
 
-uint64_t PagePool::publish(int32_t page, uint64_t parent, std::span<const int32_t> tokens) {
+uint64_t PagePool::publish(int32_t& page, uint64_t parent, std::span<const int32_t> tokens) {
     COTERIE_CHECK(int32_t(tokens.size()) == page_tokens_);
+    COTERIE_CHECK(page >= 0 && page < pages());
     Slot& slot = slots_[size_t(page)];
     COTERIE_CHECK(slot.holders > 0 && slot.id == 0);
     const uint64_t key = hash(parent, tokens);
     const int32_t same = look_up(key, parent, tokens);
-    if (same >= 0) return slots_[size_t(same)].id;
+    if (same >= 0) {
+        hold(same);
+        release(page);
+        page = same;
+        return slots_[size_t(same)].id;
+    }
     slot.id = next_id_++;
     slot.parent = parent;
     slot.key = key;

@@ -23,17 +23,19 @@ class PagePool {
     void release(int32_t page);  // once less
 
     // Makes a full page findable as the successor of the page with id `parent` (0: a sequence's first page).
-    // Returns its id; when the same prefix was published before, that page's id, and the new page stays
-    // private.
-    uint64_t publish(int32_t page, uint64_t parent, std::span<const int32_t> tokens);
+    // Returns its id. When the same prefix was published before, the caller's page is given back and `page`
+    // becomes the one that was there, held for the caller.
+    uint64_t publish(int32_t& page, uint64_t parent, std::span<const int32_t> tokens);
     // The page that follows `parent` and holds these tokens, held once more for the caller; -1 if there is
     // none.
     int32_t find(uint64_t parent, std::span<const int32_t> tokens, uint64_t* id);
 
     int32_t pages() const { return int32_t(slots_.size()); }
     int32_t page_tokens() const { return page_tokens_; }
-    int32_t held() const { return held_; }                   // by somebody
-    int32_t cached() const { return int32_t(lru_.size()); }  // by nobody, but findable
+    int32_t holders(int32_t page) const { return slots_[size_t(page)].holders; }
+    uint64_t id(int32_t page) const { return slots_[size_t(page)].id; }  // 0: not published
+    int32_t held() const { return held_; }                               // by somebody
+    int32_t cached() const { return int32_t(lru_.size()); }              // by nobody, but findable
     int32_t available() const { return pages() - held_; }
     // Throws internal if the counts contradict each other.
     void check() const;

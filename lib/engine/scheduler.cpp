@@ -5,41 +5,25 @@
 #include "base/failure.h"
 
 namespace coterie {
-
-struct Scheduler::Sequence {
-    std::shared_ptr<Generation> generation;
-    GenerationRequest request;
-    Sampler sampler;
-    text::Detokenizer detokenizer;
-    StopMatcher stop;
-    std::vector<int32_t> tokens;  // prompt and answer
-    int64_t prompt = 0;           // how many of them are the prompt
-    int64_t computed = 0;         // how many the pages and the state hold
-    int64_t generated = 0;
-    std::vector<int32_t> pages;
-    std::vector<uint64_t> page_ids;  // of published pages, from the first on
-    int32_t index = -1;              // row of the page table, and state slot
-    bool done = false;
-    GenerationStatistics statistics;
-    Clock::time_point submitted = Clock::now(), started{}, first_token{};
-
-    Sequence(std::shared_ptr<Generation> g, GenerationRequest r, const text::Tokenizer& tokenizer)
-        : generation(std::move(g)),
-          request(std::move(r)),
-          sampler(request.sampling),
-          detokenizer(tokenizer, request.special_text),
-          stop(request.stop),
-          tokens(request.prompt),
-          prompt(int64_t(request.prompt.size())) {
-        for (const int32_t token : tokens) sampler.accept(token);
-    }
-    int64_t pending() const { return int64_t(tokens.size()) - computed; }
-};
-
 namespace {
 
 int64_t microseconds(std::chrono::steady_clock::duration d) {
     return std::chrono::duration_cast<std::chrono::microseconds>(d).count();
+}
+
+// Where a conversation may be taken up again: after the first message (often a system prompt that many share)
+// and after the last two.
+std::vector<int64_t> find_message_ends(const std::vector<int32_t>& tokens, const text::Tokenizer& tokenizer,
+                                       int64_t page_tokens) {
+    std::vector<int64_t> ends;
+    const int64_t last = (int64_t(tokens.size()) - 1) / page_tokens * page_tokens;
+    for (size_t i = 0; i < tokens.size(); ++i)
+        if (tokenizer.is_end(tokens[i])) {
+            const int64_t end = int64_t(i + 1) / page_tokens * page_tokens;
+            if (end > 0 && end < last && (ends.empty() || end > ends.back())) ends.push_back(end);
+        }
+    if (ends.size() > 3) ends.erase(ends.begin() + 1, ends.end() - 2);
+    return ends;
 }
 
 }  // namespace
@@ -50,14 +34,15 @@ Scheduler::Scheduler(Runner& runner, const text::Tokenizer& tokenizer, const Sch
       options_(options),
       has_states_(runner.model().numbers().has_states()),
       has_cache_(runner.page_bytes() > 0),
-      pages_(runner.shape().pages, runner.shape().page_tokens, [this](uint64_t id) { drop_checkpoint(id); }) {
-    COTERIE_CHECK(options.step_rows <= runner.shape().step_rows &&
-                  options.sequences <= runner.shape().step_outputs);
+      checkpoints_(options.sequences, has_states_ ? options.checkpoints : 0),
+      pages_(runner.shape().pages, runner.shape().page_tokens,
+             [this](uint64_t id) { checkpoints_.drop(id); }) {
+    COTERIE_CHECK(options.step_rows <= runner.shape().step_rows && options.mixed_rows > 0 &&
+                  options.sequences <= runner.shape().step_outputs && options.sequences <= options.step_rows);
+    COTERIE_CHECK(!has_states_ || options.sequences + options.checkpoints <= runner.shape().state_slots);
     for (int32_t i = options.sequences - 1; i >= 0; --i) free_sequences_.push_back(i);
-    if (has_states_)
-        for (int32_t i = 0; i < options.checkpoints; ++i) free_checkpoints_.push_back(options.sequences + i);
     step_.page_tokens = runner.shape().page_tokens;
-    step_.pages_per_sequence = int32_t((options.context_tokens + step_.page_tokens - 1) / step_.page_tokens);
+    step_.pages_per_sequence = int32_t(pages_for(options.context_tokens));
     step_.pages.assign(size_t(options.sequences) * size_t(step_.pages_per_sequence), 0);
     const size_t vocabulary = size_t(runner.model().numbers().vocabulary);
     logits_.resize(size_t(options.sequences) * vocabulary);
@@ -66,11 +51,26 @@ Scheduler::Scheduler(Runner& runner, const text::Tokenizer& tokenizer, const Sch
 
 Scheduler::~Scheduler() = default;
 
+std::unique_ptr<Sequence> Scheduler::arrive(std::shared_ptr<Generation> generation,
+                                            GenerationRequest request) {
+    auto s = std::make_unique<Sequence>(std::move(generation), std::move(request), tokenizer_);
+    s->number = ++arrivals_;
+    s->statistics.prompt_tokens = s->prompt;
+    if (has_states_ && checkpoints_.slots() > 0)
+        s->message_ends = find_message_ends(s->tokens, tokenizer_, step_.page_tokens);
+    s->generation->set_tokens(s->tokens, s->answer_begin);
+    s->generation->set_statistics(s->statistics);
+    return s;
+}
+
 void Scheduler::submit(std::shared_ptr<Generation> generation, GenerationRequest request) {
-    auto sequence = std::make_unique<Sequence>(std::move(generation), std::move(request), tokenizer_);
+    queue(arrive(std::move(generation), std::move(request)));
+}
+
+void Scheduler::queue(std::unique_ptr<Sequence> s) {
     auto place = waiting_.begin();
-    while (place != waiting_.end() && (*place)->request.priority >= sequence->request.priority) ++place;
-    waiting_.insert(place, std::move(sequence));
+    while (place != waiting_.end() && (*place)->before(*s)) ++place;
+    waiting_.insert(place, std::move(s));
 }
 
 void Scheduler::drop_cancelled() {
@@ -91,175 +91,109 @@ void Scheduler::sweep() {
     waiting_.remove_if(done);
 }
 
+// The first in the queue holds up those behind it, or long prompts would never find room; forks that wait for
+// their parent's prompt don't.
 void Scheduler::admit() {
-    while (!waiting_.empty() && !free_sequences_.empty()) {
-        Sequence& s = *waiting_.front();
-        if (!start(s)) return;
-        running_.splice(running_.end(), waiting_, waiting_.begin());
+    for (auto it = waiting_.begin(); it != waiting_.end() && !free_sequences_.empty();) {
+        const auto here = it++;
+        if ((*here)->origin) continue;
+        if (!start(**here)) return;
+        running_.splice(running_.end(), waiting_, here);
     }
 }
 
 bool Scheduler::start(Sequence& s) {
-    s.index = free_sequences_.back();
+    if (blocked_ == &s && !running_.empty() && room() <= blocked_room_) return false;
+    blocked_ = nullptr;
     match_prefix(s);
-    // Room for the whole of what is known and one more, without driving anyone out: else wait.
-    const int64_t need = has_cache_ ? (int64_t(s.tokens.size()) + step_.page_tokens) / step_.page_tokens : 0;
-    if (need - int64_t(s.pages.size()) > pages_.available() && !running_.empty()) {
+    if (!has_room(s)) {
         release(s);
+        blocked_ = &s;
+        blocked_room_ = room();
         return false;
     }
+    s.index = free_sequences_.back();
     free_sequences_.pop_back();
-    if (has_states_ && s.computed == 0) runner_.clear_state(s.index);
-    if (s.started == Clock::time_point{}) {
-        s.started = Clock::now();
-        s.statistics.queue_us = microseconds(s.started - s.submitted);
-        s.statistics.prompt_tokens = s.prompt;
-        s.statistics.cached_tokens = s.computed;
-        totals_.prompt_tokens += s.prompt;
-        totals_.cached_tokens += s.computed;
-        s.generation->set_statistics(s.statistics);
-    }
+    resume_state(s);
+    started(s);
     return true;
 }
 
-// Takes over the pages of the longest known prefix; with recurrent states, up to the last page with a
-// checkpoint. At least one token is left to compute, for its logits.
-void Scheduler::match_prefix(Sequence& s) {
-    s.computed = 0;
-    if (!options_.reuse_prefixes || !has_cache_) return;
-    const int64_t n = step_.page_tokens, most = (int64_t(s.tokens.size()) - 1) / n;
-    std::vector<int32_t> found;
-    std::vector<uint64_t> ids;
-    size_t usable = 0;
-    for (int64_t i = 0; i < most; ++i) {
-        uint64_t id = 0;
-        const int32_t page =
-            pages_.find(ids.empty() ? 0 : ids.back(), {s.tokens.data() + i * n, size_t(n)}, &id);
-        if (page < 0) break;
-        found.push_back(page);
-        ids.push_back(id);
-        if (!has_states_ || checkpoints_.contains(id)) usable = found.size();
-    }
-    while (found.size() > usable) {
-        pages_.release(found.back());
-        found.pop_back();
-        ids.pop_back();
-    }
-    if (found.empty()) return;
-    if (has_states_) {
-        const uint64_t id = ids.back();
-        runner_.copy_state(checkpoints_.at(id), s.index);
-        checkpoint_use_.remove(id);
-        checkpoint_use_.push_back(id);
-    }
-    s.pages = std::move(found);
-    s.page_ids = std::move(ids);
-    s.computed = int64_t(s.pages.size()) * n;
+void Scheduler::started(Sequence& s) {
+    if (s.started != Clock::time_point{}) return;  // it was driven out and is back
+    s.started = Clock::now();
+    s.statistics.queue_us = microseconds(s.started - s.submitted);
+    s.statistics.cached_tokens = s.computed;
+    totals_.prompt_tokens += s.prompt;
+    totals_.cached_tokens += s.computed;
+    s.generation->set_statistics(s.statistics);
 }
 
-bool Scheduler::reserve(Sequence& s, int64_t tokens) {
-    if (!has_cache_) return true;
-    const int64_t need = (tokens + step_.page_tokens - 1) / step_.page_tokens;
-    while (int64_t(s.pages.size()) < need) {
-        const int32_t page = pages_.take();
-        if (page >= 0)
-            s.pages.push_back(page);
-        else if (!preempt_for(s))
-            return false;
-    }
-    return true;
-}
-
-// Drives out the least important sequence, the youngest of equals; false when that would be s itself.
-bool Scheduler::preempt_for(const Sequence& s) {
-    Sequence* victim = nullptr;
-    for (const auto& r : running_)
-        if (!r->done && r->index >= 0 && (!victim || r->request.priority <= victim->request.priority))
-            victim = r.get();
-    if (!victim || victim == &s) return false;
-    preempt(*victim);
-    return true;
-}
-
-// No page is left that s may take: it waits for the others, or ends when there are none.
-void Scheduler::give_way(Sequence& s) {
-    const bool others = std::any_of(running_.begin(), running_.end(), [&](const auto& r) {
-        return r.get() != &s && !r->done && r->index >= 0;
-    });
-    if (others)
-        preempt(s);
-    else
-        finish(s, FinishReason::context_full);
-}
-
-void Scheduler::preempt(Sequence& s) {
-    ++s.statistics.preemptions;
-    ++totals_.preemptions;
-    free_sequences_.push_back(s.index);
-    release(s);
-}
-
-void Scheduler::release(Sequence& s) {
-    // Last page first, so that of a kept prefix the end is forgotten before its beginning.
-    while (!s.pages.empty()) {
-        pages_.release(s.pages.back());
-        s.pages.pop_back();
-    }
-    s.page_ids.clear();
-    s.computed = 0;
-    s.index = -1;
-}
-
+// Rows of a prefill chunk. With recurrent states it ends where a checkpoint belongs.
 int64_t Scheduler::chunk(const Sequence& s, int64_t budget) const {
     int64_t rows = std::min(s.pending(), budget);
-    if (!has_states_ || options_.checkpoints == 0) return rows;
-    // End a chunk where a checkpoint belongs: at the last full page of the prompt, and at intervals.
-    const int64_t n = step_.page_tokens, last = (int64_t(s.tokens.size()) - 1) / n * n;
-    const int64_t interval = std::max<int64_t>(options_.checkpoint_tokens / n, 1) * n;
-    for (const int64_t stop : {(s.computed / interval + 1) * interval, last})
+    if (checkpoints_.slots() == 0) return rows;
+    const auto stop_at = [&](int64_t stop) {
         if (stop > s.computed && stop < s.computed + rows) rows = stop - s.computed;
+    };
+    const int64_t n = step_.page_tokens, interval = checkpoint_interval(s);
+    stop_at((int64_t(s.tokens.size()) - 1) / n * n);
+    stop_at((s.computed / interval + 1) * interval);
+    for (const int64_t end : s.message_ends) stop_at(end);
     return rows;
 }
 
 std::vector<Scheduler::Part> Scheduler::plan() {
     std::vector<Part> parts;
+    const auto drop_preempted = [&] {
+        std::erase_if(parts, [](const Part& p) { return !p.sequence->running(); });
+    };
+    std::vector<Sequence*> ready;
+    for (const auto& s : running_)
+        if (s->running()) ready.push_back(s.get());
+    std::sort(ready.begin(), ready.end(), [](const Sequence* a, const Sequence* b) { return a->before(*b); });
     int64_t budget = options_.step_rows;
-    // Decode rows first.
-    for (const auto& s : running_) {
-        if (s->pending() != 1 || s->index < 0 || budget == 0) continue;
+    for (Sequence* s : ready) {
+        if (!s->running() || s->pending() != 1) continue;
         if (!reserve(*s, int64_t(s->tokens.size()))) {
             give_way(*s);
             continue;
         }
-        parts.push_back({s.get(), 1});
+        parts.push_back({s, 1});
         --budget;
     }
-    // A preemption may have hit a sequence that was planned already.
-    std::erase_if(parts, [](const Part& p) { return p.sequence->index < 0 || p.sequence->done; });
+    drop_preempted();
     if (!parts.empty()) budget = std::min(budget, options_.mixed_rows);
-    // Then prefill, in turns.
-    std::vector<Sequence*> filling;
-    for (const auto& s : running_)
-        if (s->pending() > 1 && s->index >= 0 && !s->done) filling.push_back(s.get());
-    for (size_t i = 0; i < filling.size() && budget > 0; ++i) {
-        Sequence* s = filling[(size_t(turn_) + i) % filling.size()];
-        if (s->index < 0) continue;
+    // Then prefill, in turns among those of the same priority.
+    std::stable_sort(ready.begin(), ready.end(), [](const Sequence* a, const Sequence* b) {
+        return a->request.priority != b->request.priority ? a->request.priority > b->request.priority
+                                                          : a->filled_at < b->filled_at;
+    });
+    for (Sequence* s : ready) {
+        if (budget <= 0) break;
+        if (!s->running() || s->pending() <= 1) continue;
         const int64_t rows = chunk(*s, budget);
         if (!reserve(*s, s->computed + rows)) {
             give_way(*s);
             continue;
         }
+        s->filled_at = totals_.steps + 1;
         parts.push_back({s, rows});
         budget -= rows;
     }
-    std::erase_if(parts, [](const Part& p) { return p.sequence->index < 0 || p.sequence->done; });
-    ++turn_;
-    // Those driven out wait at the front of the queue.
+    drop_preempted();
+    requeue();
+    return parts;
+}
+
+// Those driven out take their place in the queue again.
+void Scheduler::requeue() {
     for (auto it = running_.begin(); it != running_.end();) {
         const auto here = it++;
-        if ((*here)->index < 0 && !(*here)->done) waiting_.splice(waiting_.begin(), running_, here);
+        if ((*here)->index >= 0 || (*here)->done) continue;
+        queue(std::move(*here));
+        running_.erase(here);
     }
-    return parts;
 }
 
 void Scheduler::fill(const std::vector<Part>& parts) {
@@ -292,123 +226,28 @@ bool Scheduler::step() {
     if (parts.empty()) return false;
     fill(parts);
     const Clock::time_point begin = Clock::now();
+    const int64_t generated = totals_.generated_tokens;
     const size_t vocabulary = size_t(runner_.model().numbers().vocabulary);
     runner_.run(step_, logits_);
-    totals_.step_us += microseconds(Clock::now() - begin);
-    ++totals_.steps;
     size_t output = 0;
     for (const Part& part : parts) {
         Sequence& s = *part.sequence;
         const bool wanted = part.rows == s.pending();
         advance(s, part.rows);
-        if (wanted) sample(s, {logits_.data() + output++ * vocabulary, vocabulary});
+        if (!wanted) continue;
+        const std::span<float> logits{logits_.data() + output++ * vocabulary, vocabulary};
+        if (s.generated == 0) sample_forks(s, logits);
+        sample(s, logits);
     }
     sweep();
+    const int64_t us = microseconds(Clock::now() - begin);
+    timings_[size_t(totals_.steps) % timings_.size()] = {us, totals_.generated_tokens - generated};
+    totals_.step_us += us;
+    ++totals_.steps;
+#ifndef NDEBUG
+    check();
+#endif
     return true;
-}
-
-void Scheduler::advance(Sequence& s, int64_t rows) {
-    s.computed += rows;
-    if (!options_.reuse_prefixes || !has_cache_) return;
-    const int64_t n = step_.page_tokens;
-    while (int64_t(s.page_ids.size() + 1) * n <= s.computed) {
-        const size_t i = s.page_ids.size();
-        s.page_ids.push_back(pages_.publish(s.pages[i], s.page_ids.empty() ? 0 : s.page_ids.back(),
-                                            {s.tokens.data() + int64_t(i) * n, size_t(n)}));
-    }
-    if (s.computed % n == 0) checkpoint(s);
-}
-
-// Keeps the state at the end of the sequence's last full page, if that is a place to resume from.
-void Scheduler::checkpoint(Sequence& s) {
-    if (!has_states_ || options_.checkpoints == 0) return;
-    const int64_t n = step_.page_tokens, interval = std::max<int64_t>(options_.checkpoint_tokens / n, 1) * n;
-    const bool near_end =
-        int64_t(s.tokens.size()) - s.computed <= n;  // of the prompt, or any page of the answer
-    if (!near_end && s.computed % interval != 0) return;
-    const uint64_t id = s.page_ids.back();
-    if (checkpoints_.contains(id)) return;
-    if (free_checkpoints_.empty()) drop_checkpoint(checkpoint_use_.front());
-    const int32_t slot = free_checkpoints_.back();
-    free_checkpoints_.pop_back();
-    runner_.copy_state(s.index, slot);
-    checkpoints_.emplace(id, slot);
-    checkpoint_use_.push_back(id);
-}
-
-void Scheduler::drop_checkpoint(uint64_t id) {
-    const auto it = checkpoints_.find(id);
-    if (it == checkpoints_.end()) return;
-    free_checkpoints_.push_back(it->second);
-    checkpoints_.erase(it);
-    checkpoint_use_.remove(id);
-}
-
-void Scheduler::sample(Sequence& s, std::span<float> logits) {
-    const Clock::time_point now = Clock::now();
-    if (s.generated == 0) {
-        s.first_token = now;
-        s.statistics.prefill_us = microseconds(now - s.started);
-    }
-    if (s.request.max_tokens == 0) return finish(s, FinishReason::token_limit);
-    Piece piece;
-    try {
-        if (s.request.want_logits) piece.logits.assign(logits.begin(), logits.end());
-        const bool masked = s.request.constraint && s.request.constraint->mask(mask_);
-        piece.token =
-            s.sampler.sample(logits, masked ? std::span<const uint32_t>(mask_) : std::span<const uint32_t>{});
-        if (s.request.logprobs >= 0) piece.logprobs = s.sampler.logprobs();
-        if (s.request.constraint) s.request.constraint->accept(piece.token);
-    } catch (const Failure& failure) {
-        return finish(s, FinishReason::failed, {}, failure);
-    }
-    s.sampler.accept(piece.token);
-    ++s.generated;
-    ++totals_.generated_tokens;
-    s.statistics.generated_tokens = s.generated;
-    s.statistics.decode_us = microseconds(now - s.first_token);
-    s.tokens.push_back(piece.token);
-    s.generation->set_statistics(s.statistics);
-
-    if (!s.request.ignore_end && tokenizer_.is_end(piece.token)) {
-        piece.text = s.stop.push(s.detokenizer.flush()) + s.stop.flush();
-        s.generation->push(std::move(piece));
-        return finish(s, FinishReason::end_token);
-    }
-    piece.text = s.stop.push(s.detokenizer.push(piece.token));
-    const bool stopped = s.stop.matched();
-    const bool limited = s.request.max_tokens > 0 && s.generated >= s.request.max_tokens;
-    const bool full = int64_t(s.tokens.size()) > options_.context_tokens;
-    if (!stopped && (limited || (full && s.request.context_policy == ContextPolicy::stop)))
-        piece.text += s.stop.push(s.detokenizer.flush()) + s.stop.flush();
-    s.generation->push(std::move(piece));
-    if (stopped) return finish(s, FinishReason::stop_string, s.stop.match());
-    if (limited) return finish(s, FinishReason::token_limit);
-    if (!full) return;
-    if (s.request.context_policy == ContextPolicy::stop) return finish(s, FinishReason::context_full);
-    shift_context(s);
-}
-
-// Forgets the older half of what follows the prompt's first quarter and computes the rest anew.
-void Scheduler::shift_context(Sequence& s) {
-    const int64_t keep = std::min(s.prompt, options_.context_tokens / 4);
-    const int64_t drop = (int64_t(s.tokens.size()) - keep) / 2;
-    s.tokens.erase(s.tokens.begin() + keep, s.tokens.begin() + keep + drop);
-    const int32_t index = s.index;
-    release(s);
-    s.index = index;
-    if (has_states_) runner_.clear_state(index);
-}
-
-void Scheduler::finish(Sequence& s, FinishReason reason, std::string stop, std::optional<Failure> failure) {
-    if (s.done) return;
-    s.done = true;
-    if (s.index >= 0) {
-        free_sequences_.push_back(s.index);
-        release(s);
-    }
-    s.generation->set_statistics(s.statistics);
-    s.generation->finish(reason, std::move(stop), std::move(failure));
 }
 
 void Scheduler::fail_all(const Failure& failure) {
@@ -424,23 +263,26 @@ SchedulerStatistics Scheduler::statistics() const {
     s.pages = pages_.pages();
     s.pages_held = pages_.held();
     s.pages_cached = pages_.cached();
-    s.state_slots = has_states_ ? options_.sequences + options_.checkpoints : 0;
-    s.checkpoints = int64_t(checkpoints_.size());
-    return s;
-}
-
-void Scheduler::check() const {
-    pages_.check();
-    int64_t with_index = 0;
-    for (const auto& s : running_) {
-        with_index += s->index >= 0;
-        COTERIE_CHECK(s->computed <= int64_t(s->tokens.size()));
-        COTERIE_CHECK(!has_cache_ || s->computed <= int64_t(s->pages.size()) * step_.page_tokens);
+    if (has_states_) {
+        s.state_slots = options_.sequences + checkpoints_.slots();
+        s.state_slots_used = options_.sequences - int64_t(free_sequences_.size()) + checkpoints_.size();
     }
-    COTERIE_CHECK(with_index + int64_t(free_sequences_.size()) == options_.sequences);
-    COTERIE_CHECK(checkpoints_.size() == checkpoint_use_.size());
-    COTERIE_CHECK(!has_states_ ||
-                  checkpoints_.size() + free_checkpoints_.size() == size_t(options_.checkpoints));
+    s.checkpoints = checkpoints_.size();
+    s.checkpoint_hits = checkpoints_.hits();
+    const size_t n = size_t(std::min<int64_t>(totals_.steps, int64_t(timings_.size())));
+    if (n == 0) return s;
+    std::array<int64_t, std::tuple_size_v<decltype(timings_)>> times{};
+    int64_t us = 0, generated = 0;
+    for (size_t i = 0; i < n; ++i) {
+        times[i] = timings_[i].us;
+        us += timings_[i].us;
+        generated += timings_[i].generated;
+    }
+    std::sort(times.begin(), times.begin() + long(n));
+    s.step_us_p50 = times[n / 2];
+    s.step_us_p99 = times[n * 99 / 100];
+    s.tokens_per_second = us > 0 ? double(generated) * 1e6 / double(us) : 0;
+    return s;
 }
 
 }  // namespace coterie
