@@ -142,7 +142,9 @@ void Scheduler::checkpoint(Sequence& s) {
     if (checkpoints_.slots() == 0) return;
     using Place = CheckpointPool::Place;
     const uint64_t id = s.page_ids.back();
-    const bool at_end = int64_t(s.tokens.size()) - s.computed <= step_.page_tokens;
+    // Of a prompt the end but one: the same prompt again has a token left to compute.
+    const int64_t left = int64_t(s.tokens.size()) - s.computed;
+    const bool at_end = left <= step_.page_tokens && (left > 0 || s.generated > 0);
     Place place = Place::interval;
     if (at_end)
         place = s.generated == 0 ? Place::prompt_end : Place::answer;
