@@ -15,7 +15,7 @@ namespace coterie::text::jinja {
 struct Limits {
     uint64_t steps = 20'000'000;
     uint64_t bytes = uint64_t{1} << 29;  // of all values made, and of the text
-    uint32_t depth = 600;                // of calls and nested nodes
+    uint32_t depth = 1000;               // of calls and nested nodes
 };
 
 class Scope;
@@ -48,7 +48,17 @@ class Interpreter {
 
   private:
     enum class Flow { onward, stop_loop, next_round };
-    struct Deeper;
+    // Counts one level of recursion while it lives.
+    struct Deeper {
+        explicit Deeper(Interpreter& of) : interpreter(of) {
+            if (interpreter.depth_left_ == 0) trouble("the template recurses too deeply");
+            --interpreter.depth_left_;
+        }
+        ~Deeper() { ++interpreter.depth_left_; }
+        Deeper(const Deeper&) = delete;
+        Deeper& operator=(const Deeper&) = delete;
+        Interpreter& interpreter;
+    };
 
     Value evaluate(const Node& node);
     Value evaluate_name(const Node& node);
