@@ -141,12 +141,32 @@ void complete_result(Dict& message, std::vector<OpenCall>& open) {
     if (!name) message.set("name", Value::text(found.name));
 }
 
-std::string call_text(const Dict& call) {
-    const Dict& function = call.find("function")->as_dict();
-    Dict plain;
-    plain.set("name", *function.find("name"));
-    plain.set("arguments", *function.find("arguments"));
-    return "<tool_call>\n" + jinja::json_text(Value::dict(std::move(plain))) + "\n</tool_call>";
+// The calls of an answer as the text a model would have written: in the markup the template speaks of, else
+// as JSON inside tags.
+std::string calls_in_words(const Value& calls, std::string_view source) {
+    const bool listed = source.find("<|tool_call|>") != std::string_view::npos;          // Granite
+    const bool pythonic = source.find("<|tool_list_start|>") != std::string_view::npos;  // LFM2
+    std::string text = pythonic ? "<|tool_call_start|>[" : listed ? "<|tool_call|>[" : "";
+    bool first = true;
+    for (const Value& call : calls.items()) {
+        const Dict& function = call.as_dict().find("function")->as_dict();
+        const Value& arguments = *function.find("arguments");
+        if (!first) text += pythonic || listed ? ", " : "\n";
+        first = false;
+        if (pythonic && arguments.is_dict()) {
+            std::string given;
+            for (const auto& [name, value] : arguments.as_dict().entries())
+                given += (given.empty() ? "" : ", ") + jinja::printed(name) + "=" + jinja::repr(value);
+            text += function.find("name")->as_text() + "(" + given + ")";
+            continue;
+        }
+        Dict plain;
+        plain.set("name", *function.find("name"));
+        plain.set("arguments", arguments);
+        const std::string json = jinja::json_text(Value::dict(std::move(plain)));
+        text += pythonic || listed ? json : "<tool_call>\n" + json + "\n</tool_call>";
+    }
+    return text + (pythonic ? "]<|tool_call_end|>" : listed ? "]" : "");
 }
 
 std::string tools_in_words(const Value& tools, const std::string& call_example) {
@@ -185,15 +205,14 @@ void put_tools_in_words(Messages& messages, Value& tools, const std::string& cal
     tools = Value::none();
 }
 
-void put_calls_in_words(Messages& messages, const ChatCapabilities& capabilities) {
+void put_calls_in_words(Messages& messages, const ChatCapabilities& capabilities, std::string_view source) {
     for (Dict& message : messages) {
         const Value* calls = message.find("tool_calls");
         if (calls && !capabilities.tool_calls) {
-            std::string text = content_text(message);
-            for (const Value& call : calls->items())
-                text += (text.empty() ? "" : "\n") + call_text(call.as_dict());
+            const std::string said = content_text(message);
+            const std::string text = said + (said.empty() ? "" : "\n") + calls_in_words(*calls, source);
             message.erase("tool_calls");
-            message.set("content", Value::text(std::move(text)));
+            message.set("content", Value::text(text));
         }
         if (role_of(message) == "tool" && !capabilities.tool_results)
             message =
@@ -373,7 +392,7 @@ void fit_to_template(Messages& messages, Value& tools, const ChatCapabilities& c
         messages.front().set("tools", Value::text(jinja::json_text(tools)));
         tools = Value::none();
     }
-    put_calls_in_words(messages, capabilities);
+    put_calls_in_words(messages, capabilities, source);
     if (capabilities.arguments_as_text) put_arguments_as_text(messages);
     if (capabilities.null_beside_calls) {
         for (Dict& message : messages) {

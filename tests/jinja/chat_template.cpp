@@ -138,6 +138,24 @@ TEST_CASE("tools in words ask for calls as the template writes them", "[chat]") 
     CHECK(phi.render(round_trip, weather).find("<|system|><|tool|>[{\"type\": \"function\"") == 0);
 }
 
+TEST_CASE("calls in words follow the markup the template speaks of", "[chat]") {
+    const ChatTemplate lfm(family("lfm2"));
+    REQUIRE(lfm.capabilities().tools);
+    REQUIRE_FALSE(lfm.capabilities().tool_calls);
+    CHECK(lfm.render(round_trip, weather)
+              .find("<|im_start|>assistant\n<|tool_call_start|>[weather(city='Bern')]<|tool_call_end|><|im_"
+                    "end|>\n"
+                    "<|im_start|>tool\n<|tool_response_start|>snow<|tool_response_end|>") !=
+          std::string::npos);
+    const ChatTemplate granite(
+        "{{ tools | tojson }} answer with <|tool_call|>\n{% for m in messages %}{{ m.role + ':' + m.content "
+        "}};{% endfor %}");
+    REQUIRE_FALSE(granite.capabilities().tool_calls);
+    CHECK(granite.render(round_trip, weather)
+              .find("assistant:<|tool_call|>[{\"name\": \"weather\", \"arguments\": {\"city\": "
+                    "\"Bern\"}}];tool:snow;") != std::string::npos);
+}
+
 TEST_CASE("ids, names and arguments of calls fit the template", "[chat]") {
     const ChatTemplate mistral(family("mistral-nemo"), "<s>", "</s>");
     REQUIRE(mistral.capabilities().tool_calls);
