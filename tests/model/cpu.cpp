@@ -79,6 +79,23 @@ TEST_CASE("llama.cpp's logits on the CPU device") {
         }
 }
 
+TEST_CASE("16-bit activations bring quantised models to exact arithmetic") {
+    for (const char* name :
+         {"llamacpp/tiny-llama-q4_k_m", "llamacpp/tiny-qwen3moe-q4_k_m", "llamacpp/nano-qwen3-q8_0"}) {
+        const golden::Case c = golden::load(name);
+        CAPTURE(name);
+        const auto runner = golden::make_runner(c.path, []() -> std::unique_ptr<Device> {
+            CpuOptions options;
+            options.threads = 2;
+            options.fine = true;
+            return std::make_unique<CpuDevice>(options);
+        });
+        golden::Sequence sequence(*runner);
+        const auto logits = golden::rows_at(sequence.append(c.prompt), c.positions, c.vocabulary);
+        CHECK(golden::nmse(logits, c.truth) <= 1e-7);
+    }
+}
+
 TEST_CASE("a prompt in one chunk equals chunks, and interleaved sequences equal each alone") {
     for (const char* name :
          {"llama", "qwen2moe", "qwen3moe", "gemma3", "qwen35moe-a", "qwen35-b", "qwen3next-b", "gpt-oss-a"}) {

@@ -31,6 +31,7 @@ CpuDevice::CpuDevice(const CpuOptions& options)
       elements_(cpu::elements(kernels_.isa)),
       team_(options.threads, options.pin),
       log_(options.log),
+      fine_(options.fine),
       input_(std::make_unique<Input>()),
       grouped_(std::make_unique<Grouped>()),
       thread_scratch_(size_t(team_.size())) {
@@ -39,8 +40,8 @@ CpuDevice::CpuDevice(const CpuOptions& options)
 CpuDevice::~CpuDevice() = default;
 
 std::string CpuDevice::description() const {
-    return fmt::format("{}, {}, {} thread{}", cpu::processor_name(), cpu::isa_name(kernels_.isa), threads(),
-                       threads() == 1 ? "" : "s");
+    return fmt::format("{}, {}, {} thread{}{}", cpu::processor_name(), cpu::isa_name(kernels_.isa), threads(),
+                       threads() == 1 ? "" : "s", fine_ ? ", 16-bit activations" : "");
 }
 
 std::unique_ptr<Buffer> CpuDevice::allocate(uint64_t bytes) {

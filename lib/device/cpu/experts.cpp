@@ -130,8 +130,8 @@ void CpuDevice::expert_linear(Rows y, const ExpertWeight& weight, Rows x, const 
             const Grouped::Member& m = g.members[size_t(g.tasks[i].member)];
             const Range groups = g.tasks[i].groups;
             float* const* to = g.y.data() + m.first;
-            cpu::multiply(kernels_, w.shape, w.matrix(m.expert), groups, g.of(w.shape) + m.first, m.count,
-                          to);
+            cpu::multiply(kernels_, w.shape, w.matrix(m.expert), groups, g.of(w.shape) + m.first, m.count, to,
+                          input_->fine_bytes());
             const Columns c = columns_of(groups, w.out);
             if (weight.bias)
                 for (int64_t r = 0; r < m.count; ++r)
@@ -173,9 +173,9 @@ void CpuDevice::expert_gate_up(Rows e, const ExpertWeight& gate, const ExpertWei
             const Range groups = g.tasks[i].groups;
             float *const *a = g.y.data() + m.first, *const *b = g.y2.data() + m.first;
             cpu::multiply(kernels_, wg.shape, wg.matrix(m.expert), groups, g.of(wg.shape) + m.first, m.count,
-                          a);
+                          a, input_->fine_bytes());
             cpu::multiply(kernels_, wu.shape, wu.matrix(m.expert), groups, g.of(wu.shape) + m.first, m.count,
-                          b);
+                          b, input_->fine_bytes());
             const Columns c = columns_of(groups, wg.out);
             for (int64_t r = 0; r < m.count; ++r) {
                 if (gate.bias)
@@ -227,8 +227,8 @@ void CpuDevice::expert_down_combine(Rows y, const ExpertWeight& down, Rows e, co
             const Grouped::Member& m = g.members[size_t(g.tasks[i].member)];
             const Range groups = g.tasks[i].groups;
             float* const* to = g.y.data() + m.first;
-            cpu::multiply(kernels_, w.shape, w.matrix(m.expert), groups, g.of(w.shape) + m.first, m.count,
-                          to);
+            cpu::multiply(kernels_, w.shape, w.matrix(m.expert), groups, g.of(w.shape) + m.first, m.count, to,
+                          input_->fine_bytes());
             const Columns c = columns_of(groups, w.out);
             if (down.bias)
                 for (int64_t r = 0; r < m.count; ++r)

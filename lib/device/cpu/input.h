@@ -8,9 +8,14 @@
 namespace coterie {
 
 struct CpuDevice::Input {
-    std::vector<cpu::ActivationBlock> blocks;  // [rows][width / 32]
+    std::vector<cpu::ActivationBlock> blocks;  // [rows][planes][width / 32]
     std::vector<const void*> quantised, floats;
-    int64_t blocks_per_row = 0;
+    int64_t blocks_per_row = 0;  // of one plane
+    // 2: the second plane holds what rounding to the first left over.
+    int64_t planes = 1;
+    int64_t fine_bytes() const {
+        return planes > 1 ? blocks_per_row * int64_t(sizeof(cpu::ActivationBlock)) : 0;
+    }
     const void* const* of(const cpu::PackedShape& shape) const {
         return shape.container == cpu::Container::blocks ? quantised.data() : floats.data();
     }

@@ -15,11 +15,12 @@ void CpuDevice::prepare_input(Rows x, bool quantised) {
     in.blocks_per_row = quantised ? x.width / cpu::block_columns : 0;
     if (int64_t(in.floats.size()) < x.rows)
         in.floats.resize(size_t(x.rows)), in.quantised.resize(size_t(x.rows));
-    if (int64_t(in.blocks.size()) < x.rows * in.blocks_per_row)
-        in.blocks.resize(size_t(x.rows * in.blocks_per_row));
+    in.planes = fine_ ? 2 : 1;
+    if (int64_t(in.blocks.size()) < x.rows * in.planes * in.blocks_per_row)
+        in.blocks.resize(size_t(x.rows * in.planes * in.blocks_per_row));
     for (int64_t r = 0; r < x.rows; ++r) {
         in.floats[size_t(r)] = x.row(r);
-        in.quantised[size_t(r)] = in.blocks.data() + r * in.blocks_per_row;
+        in.quantised[size_t(r)] = in.blocks.data() + r * in.planes * in.blocks_per_row;
     }
 }
 
@@ -30,8 +31,16 @@ void CpuDevice::quantise_part(Rows x, int member) {
     for (int64_t at = part.begin; at < part.end;) {
         const int64_t row = at / in.blocks_per_row, block = at % in.blocks_per_row;
         const int64_t n = std::min(part.end - at, in.blocks_per_row - block);
-        kernels_.quantise(x.row(row) + block * cpu::block_columns, n * cpu::block_columns,
-                          in.blocks.data() + at);
+        const float* values = x.row(row) + block * cpu::block_columns;
+        cpu::ActivationBlock* to = in.blocks.data() + row * in.planes * in.blocks_per_row + block;
+        kernels_.quantise(values, n * cpu::block_columns, to);
+        if (in.planes > 1)
+            for (int64_t b = 0; b < n; ++b) {
+                float rest[cpu::block_columns];
+                for (int i = 0; i < cpu::block_columns; ++i)
+                    rest[i] = values[b * cpu::block_columns + i] - to[b].scale * float(to[b].q[i]);
+                kernels_.quantise(rest, cpu::block_columns, to + in.blocks_per_row + b);
+            }
         at += n;
     }
 }
@@ -85,7 +94,8 @@ void CpuDevice::linear_many(std::span<const Projection> projections, Rows x) {
             const int place = i % 2 ? team_.size() - 1 - member : member;
             const Range groups = part_of(w.shape.groups(), place, team_.size());
             if (groups.begin >= groups.end) continue;
-            cpu::multiply(kernels_, w.shape, w.matrix(0), groups, input_->of(w.shape), x.rows, to);
+            cpu::multiply(kernels_, w.shape, w.matrix(0), groups, input_->of(w.shape), x.rows, to,
+                          input_->fine_bytes());
             if (p.bias) {
                 const Range columns = columns_of(groups, w.out);
                 for (int64_t r = 0; r < x.rows; ++r)
@@ -114,8 +124,10 @@ void CpuDevice::gate_up(Rows y, const Weight& gate, const Weight& up, Rows x, Ac
         if (quantised && team_.size() > 1) team_.barrier();
         const Range groups = part_of(g.shape.groups(), member, team_.size());
         if (groups.begin >= groups.end) return;
-        cpu::multiply(kernels_, g.shape, g.matrix(0), groups, input_->of(g.shape), x.rows, input_->y.data());
-        cpu::multiply(kernels_, u.shape, u.matrix(0), groups, input_->of(u.shape), x.rows, input_->y2.data());
+        cpu::multiply(kernels_, g.shape, g.matrix(0), groups, input_->of(g.shape), x.rows, input_->y.data(),
+                      input_->fine_bytes());
+        cpu::multiply(kernels_, u.shape, u.matrix(0), groups, input_->of(u.shape), x.rows, input_->y2.data(),
+                      input_->fine_bytes());
         const Range columns = columns_of(groups, g.out);
         for (int64_t r = 0; r < x.rows; ++r)
             act(y.row(r) + columns.begin, y.row(r) + columns.begin, scratch.row(r) + columns.begin,

@@ -10,9 +10,11 @@
 namespace coterie::cpu {
 
 // y[m][16 g + i] for the groups g of the range and all m < rows: x[m] is a row of activations (see
-// kernels.h). Every byte of the weights is read once for up to panel_rows rows.
+// kernels.h). Every byte of the weights is read once for up to panel_rows rows. fine_bytes > 0: that far
+// behind each quantised row lies a second one that holds what rounding the first left over, and y is the sum
+// of both products.
 void multiply(const Kernels& kernels, const PackedShape& shape, const std::byte* weights, Range groups,
-              const void* const* x, int64_t rows, float* const* y);
+              const void* const* x, int64_t rows, float* const* y, int64_t fine_bytes = 0);
 
 constexpr int64_t panel_rows = 96;  // activations of 2048 columns: 288 KiB, a part of a core's L2
 
