@@ -41,6 +41,8 @@ struct XmlMarkup {
     bool string_attribute = false;  // the key is followed by `" string="true` or `" string="false`
 };
 
+// Whatever the family, with tools a call may also be written as <tool_call>{...}</tool_call>: that is how
+// tools are explained to models whose template has no words for them.
 struct AnswerFormat {
     std::string family = "plain";
     std::string think_open, think_close;  // both empty: the family doesn't think aloud

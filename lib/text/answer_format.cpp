@@ -60,9 +60,15 @@ const XmlMarkup& function_xml() {
 std::map<std::string, AnswerFormat, std::less<>> make_families() {
     std::map<std::string, AnswerFormat, std::less<>> all;
     const auto add = [&](AnswerFormat format) { all[format.family] = std::move(format); };
-    add(with_thinking(tagged("plain", CallSyntax::none, "", ""), "", ""));
-    add(tagged("thinking", CallSyntax::none, "", ""));
-    add(tagged("hermes", CallSyntax::json, "<tool_call>", "</tool_call>"));
+    // These also read XML: models of a later generation come with the template of an earlier one.
+    const auto general = [&](std::string name) {
+        AnswerFormat format = tagged(std::move(name), CallSyntax::json, "<tool_call>", "</tool_call>");
+        format.xml = function_xml();
+        return format;
+    };
+    add(with_thinking(general("plain"), "", ""));
+    add(general("thinking"));
+    add(general("hermes"));
     add(with_xml(tagged("qwen3-coder", CallSyntax::xml, "<tool_call>", "</tool_call>"), function_xml()));
     add(with_xml(
         tagged("glm", CallSyntax::xml, "<tool_call>", "</tool_call>"),
@@ -100,6 +106,7 @@ std::map<std::string, AnswerFormat, std::less<>> make_families() {
     AnswerFormat granite = tagged("granite", CallSyntax::json, "<|tool_call|>", "");
     granite.dropped = {"<response>", "</response>"};
     add(as_list(std::move(granite)));
+    add(as_list(tagged("phi4", CallSyntax::json, "<|tool_call|>", "<|/tool_call|>")));
     add(as_list(tagged("nemotron", CallSyntax::json, "<TOOLCALL>", "</TOOLCALL>")));
     add(as_list(tagged("tool-calls-list", CallSyntax::json, "<tool_calls>", "</tool_calls>")));
     add(as_list(tagged("functools", CallSyntax::json, "functools", "")));
@@ -130,6 +137,7 @@ std::string_view family_of_template(std::string_view source) {
     if (has("<|tool_call_start|>") || has("<|tool_list_start|>")) return "lfm2";
     if (has("<TOOLCALL>")) return "nemotron";
     if (has("<tool_calls>")) return "tool-calls-list";
+    if (has("<|/tool|>")) return "phi4";
     if (has("<|tool_call|>")) return "granite";
     if (has("functools")) return "functools";
     if (has("<tool_call>")) return "hermes";

@@ -19,6 +19,8 @@ bool special(std::string_view tag) {
     return tag.rfind("<|", 0) == 0 || tag.rfind("<\xEF\xBD\x9C", 0) == 0 || tag.front() == '[';
 }
 
+const std::string general_open = "<tool_call>", general_close = "</tool_call>";
+
 enum class Action : uint8_t { none, think_open, think_close, calls_open, call_open, function_open, drop };
 
 class TaggedMachine final : public AnswerMachine {
@@ -36,6 +38,7 @@ class TaggedMachine final : public AnswerMachine {
         // Only a tag that says `function` is enough to open a call by itself; others can open a further call.
         opens_alone_ = function_open_.find("function=") != std::string::npos;
         note_first(function_open_);
+        note_first(general_open);
     }
 
     void byte(char byte) override {
@@ -109,11 +112,13 @@ class TaggedMachine final : public AnswerMachine {
         };
         consider(format_.calls_open, Action::calls_open, opens(format_.calls_open));
         consider(format_.call_open, Action::call_open, opens(format_.call_open));
+        consider(general_open, Action::call_open, opens(general_open));
         consider(function_open_, Action::function_open,
                  opens(function_open_) && (opens_alone_ ? line_start_ : after_call_));
         const bool closes = calls && (after_call_ || broken_);
         consider(format_.call_close, Action::drop, closes);
         consider(format_.calls_close, Action::drop, closes);
+        consider(general_close, Action::drop, closes);
         for (const std::string& tag : format_.dropped) consider(tag, Action::drop, true);
         return found;
     }
@@ -235,6 +240,13 @@ class TaggedMachine final : public AnswerMachine {
             const bool json = raw_.front() == '{' || next == '{';
             return start(json ? json_calls(events_, tools_, true) : python_calls(events_, tools_, true), raw_,
                          next);
+        }
+        if (opened_by_ == general_open &&
+            (format_.call_open != general_open || format_.syntax == CallSyntax::json)) {
+            if (next == '{' || next == '[') return start(json_calls(events_, tools_, false), {}, next);
+            if (next == '<' && format_.syntax == CallSyntax::json && !format_.xml.function_open.empty())
+                return start(xml_call(events_, tools_, format_, false), {}, next);
+            return reject(std::exchange(raw_, {}) + next, true);
         }
         if (opened_by_ == format_.calls_open && opened_by_ != format_.call_open) return open_in_section(next);
         if (opened_by_ == function_open_ && opened_by_ != format_.call_open) {

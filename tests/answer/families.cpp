@@ -1,4 +1,6 @@
 // Written answers of every family and what they mean, each cut at every byte and at random.
+#include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "answer/answer.h"
@@ -27,6 +29,31 @@ struct Example {
 const std::vector<Example> examples = {
     {"plain", "text", false, "Hello, wörld 🦊\n", {"", "Hello, wörld 🦊\n", {}}},
     {"plain", "tags mean nothing", false, "<think>a</think>b", {"", "<think>a</think>b", {}}},
+    {"plain",
+     "a call as it was explained in words",
+     false,
+     "So:\n<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>\n",
+     {"", "So:", {{"now", "{}"}}}},
+    {"lfm2",
+     "a call as it was explained in words",
+     false,
+     "<tool_call>{\"name\": \"now\"}</tool_call>",
+     {"", "", {{"now", "{}"}}}},
+    {"deepseek",
+     "likewise, and prose about it",
+     false,
+     "<tool_call> is a tag <tool_call>{\"name\": \"now\"}</tool_call>",
+     {"", "<tool_call> is a tag", {{"now", "{}"}}}},
+    {"phi4",
+     "call",
+     false,
+     R"(<|tool_call|>[{"name": "now", "arguments": {}}]<|/tool_call|>)",
+     {"", "", {{"now", "{}"}}}},
+    {"thinking",
+     "thinking and a call",
+     false,
+     "<think>a</think>b<tool_call>{\"name\": \"now\"}</tool_call>",
+     {"a", "b", {{"now", "{}"}}}},
     {"plain", "empty", false, "", {}},
     {"plain", "white space alone", false, " \n", {"", " \n", {}}},
 
@@ -116,6 +143,11 @@ const std::vector<Example> examples = {
      false,
      R"(<tool_call>{"name":"write_file","arguments":{"text":"</tool_call><think>"}}</tool_call>ok)",
      {"", "ok", {{"write_file", R"({"text":"</tool_call><think>"})"}}}},
+    {"hermes",
+     "XML all the same",
+     false,
+     "<tool_call>\n<function=write_file>\n<parameter=text>\na\n</parameter>\n</function>\n</tool_call>",
+     {"", "", {{"write_file", R"({"text":"a"})"}}}},
     {"hermes",
      "after thinking",
      true,
@@ -521,6 +553,7 @@ TEST_CASE("a template gives its family away, an architecture where there is none
         {"<|START_ACTION|> <|START_THINKING|>", "", "cohere", "<|START_THINKING|>", true},
         {"<|tool_call>call:", "", "gemma4", "<|channel>thought\n"},
         {"<tool_calls>[ <thinking>", "", "tool-calls-list", "<thinking>", true},
+        {"<|tool|> <|/tool|>", "", "phi4", "<think>", true},
         {"<|tool_call|> <think>", "", "granite", "<think>", true},
         {"<TOOLCALL>", "", "nemotron", "<think>", true},
         {" functools[", "", "functools", "<think>", true},
@@ -540,6 +573,18 @@ TEST_CASE("a template gives its family away, an architecture where there is none
     CHECK(prompt_opens_thinking(answer_format("hermes"), "<|im_start|>assistant\n<think>\n"));
     CHECK_FALSE(prompt_opens_thinking(answer_format("hermes"), "<think>\n\n</think>\n\n"));
     CHECK_FALSE(prompt_opens_thinking(answer_format("plain"), "<think>"));
+}
+
+TEST_CASE("docs/answers.md lists every family, and each has an example") {
+    std::ifstream file(SOURCE_ROOT "/docs/answers.md");
+    const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    for (const std::string& family : answer_families()) {
+        INFO(family);
+        CHECK(page.find("\n| " + family + " | ") != std::string::npos);
+        const bool shown = std::any_of(examples.begin(), examples.end(),
+                                       [&](const Example& example) { return example.family == family; });
+        CHECK(shown);
+    }
 }
 
 TEST_CASE("a call held back until it is complete is the same call, or all of it content") {

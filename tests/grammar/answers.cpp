@@ -63,10 +63,6 @@ TEST_CASE("calls drawn under a family's grammar are read back as calls with vali
     std::mt19937 random(4);
     for (const std::string& family : answer_families()) {
         AnswerFormat format = answer_format(family);
-        if (family == "plain" || family == "thinking") {
-            CHECK_THROWS_AS(tool_call_grammar(format, tools, {}), Failure);
-            continue;
-        }
         for (int round = 0; round < 24; ++round) {
             if (family == "mistral") format.list = round % 2 == 0;
             if (family == "deepseek") format.fenced = round % 2 == 0;
@@ -119,7 +115,7 @@ TEST_CASE("automatic calls: free text, and right calls if any") {
     CHECK(matcher.accept_text("now\", \"arguments\": {}}\n</tool_call>"));
     CHECK(matcher.accept_text(" done"));
     CHECK(matcher.accept(end));
-    for (const char* family : {"llama", "harmony", "plain"})
+    for (const char* family : {"llama", "harmony"})
         CHECK_THROWS_AS(tool_call_grammar(answer_format(family), tools, choice), Failure);
 }
 
