@@ -120,6 +120,15 @@ coterie_status coterie_engine_get_statistics(const coterie_engine* engine,
         result.steps = s.steps;
         result.step_us = s.step_us;
         result.preemptions = s.preemptions;
+        result.queue = e.options().queue;
+        result.state_slots = int32_t(s.state_slots);
+        result.state_slots_used = int32_t(s.state_slots_used);
+        result.checkpoints = int32_t(s.checkpoints);
+        result.checkpoint_hits = s.checkpoint_hits;
+        result.prefix_hit_rate = s.prompt_tokens > 0 ? double(s.cached_tokens) / double(s.prompt_tokens) : 0;
+        result.step_us_p50 = s.step_us_p50;
+        result.step_us_p99 = s.step_us_p99;
+        result.tokens_per_second = s.tokens_per_second;
         write_result(statistics, result, "statistics");
     });
 }

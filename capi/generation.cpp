@@ -19,9 +19,8 @@ uint64_t fresh_seed() {
     return seed != 0 ? seed : 1;
 }
 
-GenerationRequest read_request(const coterie_generation_options& o, std::vector<int32_t> prompt) {
+GenerationRequest read_request(const coterie_generation_options& o) {
     GenerationRequest r;
-    r.prompt = std::move(prompt);
     SamplingOptions& s = r.sampling;
     if (o.temperature != 0) s.temperature = o.temperature;
     if (o.top_p != 0) s.top_p = o.top_p;
@@ -65,14 +64,14 @@ std::shared_ptr<const text::Grammar> read_grammar(const coterie_generation_optio
     return nullptr;
 }
 
-// Starts an answer to a prompt. With a format, its text is sorted into fields.
+// Starts an answer with submit(request), sorted into fields when the reading has a format.
+template <typename Submit>
 coterie_generation* start(const std::shared_ptr<EngineData>& engine, const coterie_generation_options& o,
-                          std::vector<int32_t> prompt, const text::AnswerFormat* format,
-                          const text::AnswerOptions& answer,
-                          text::ThinkingStart thinking = text::ThinkingStart::none) {
-    GenerationRequest request = read_request(o, std::move(prompt));
-    if (auto grammar = read_grammar(o, format, thinking)) {
-        const bool waits = o.grammar && format && answer.thinking_open;
+                          Reading reading, Submit&& submit) {
+    GenerationRequest request = read_request(o);
+    const text::AnswerFormat* format = reading.format ? &*reading.format : nullptr;
+    if (auto grammar = read_grammar(o, format, reading.thinking)) {
+        const bool waits = o.grammar && format && reading.answer.thinking_open;
         const std::string until = waits ? format->think_close : std::string();
         request.constraint = std::make_unique<GrammarConstraint>(
             std::move(grammar), engine->model->token_trie(), engine->model->tokenizer, until);
@@ -87,11 +86,24 @@ coterie_generation* start(const std::shared_ptr<EngineData>& engine, const coter
             const std::optional<int32_t> id = tag.empty() ? std::nullopt : tokenizer.find(tag);
             request.special_text |= id && tokenizer.is_special(*id);
         }
-        handle->parser.emplace(*format, answer);
+        handle->parser.emplace(*format, reading.answer);
     }
     handle->engine = engine;
-    handle->generation = engine->engine->submit(std::move(request));
+    handle->reading = std::move(reading);
+    handle->generation = submit(std::move(request));
+    if (handle->parser) {  // what was read before a fork is not told again
+        std::vector<text::AnswerEvent> events;
+        handle->parser->push(handle->generation->earlier_text(), events);
+    }
     return handle.release();
+}
+
+coterie_generation* start(const std::shared_ptr<EngineData>& engine, const coterie_generation_options& o,
+                          std::vector<int32_t> prompt, Reading reading = {}) {
+    return start(engine, o, std::move(reading), [&](GenerationRequest request) {
+        request.prompt = std::move(prompt);
+        return engine->engine->submit(std::move(request));
+    });
 }
 
 int32_t event_kind(text::AnswerEvent::Kind kind) {
@@ -198,7 +210,7 @@ coterie_status coterie_generate(coterie_engine* engine, const int32_t* tokens, s
         need(generation, "generation") = nullptr;
         if (count > 0) need(tokens, "tokens");
         *generation = start(need(engine, "engine").data, read_options(options, "options"),
-                            {tokens, tokens + count}, nullptr, {});
+                            std::vector<int32_t>(tokens, tokens + count));
     });
 }
 
@@ -209,8 +221,8 @@ coterie_status coterie_complete(coterie_engine* engine, const char* prompt,
         need(generation, "generation") = nullptr;
         const auto& data = need(engine, "engine").data;
         const std::string_view text = need_text(prompt, "prompt");
-        *generation = start(data, read_options(options, "options"),
-                            data->model->tokenizer->encode(text, true, true), nullptr, {});
+        *generation =
+            start(data, read_options(options, "options"), data->model->tokenizer->encode(text, true, true));
     });
 }
 
@@ -229,15 +241,61 @@ coterie_status coterie_chat(coterie_engine* engine, const char* messages_json, c
         if (tokens.size() > 1 && tokenizer.bos() >= 0 && tokens[0] == tokenizer.bos() &&
             tokens[1] == tokenizer.bos())
             tokens.erase(tokens.begin());
+        Reading reading;
         const text::AnswerFormat format = data->model->answer_format(c.chat_template);
-        text::AnswerOptions answer;
-        answer.thinking_open = text::prompt_opens_thinking(format, prompt);
-        answer.tools = tools_json != nullptr;
-        if (tools_json) answer.tools_json = tools_json;
+        reading.thinking = text::thinking_start(format, prompt);
+        reading.answer.thinking_open = text::prompt_opens_thinking(format, prompt);
+        reading.answer.tools = tools_json != nullptr;
+        if (tools_json) reading.answer.tools_json = tools_json;
         // The prompt grows from turn to turn, so ids differ within a conversation.
-        answer.id_seed = std::hash<std::string>{}(prompt);
-        *generation = start(data, o, std::move(tokens), (o.flags & COTERIE_RAW) ? nullptr : &format, answer,
-                            text::thinking_start(format, prompt));
+        reading.answer.id_seed = std::hash<std::string>{}(prompt);
+        if (!(o.flags & COTERIE_RAW)) reading.format = format;
+        *generation = start(data, o, std::move(tokens), std::move(reading));
+    });
+}
+
+coterie_status coterie_generation_fork(coterie_generation* generation,
+                                       const coterie_generation_options* options, coterie_generation** fork,
+                                       coterie_error* error) {
+    return guard(error, [&] {
+        need(fork, "fork") = nullptr;
+        const coterie_generation& parent = need(generation, "generation");
+        const coterie_generation_options o = read_options(options, "options");
+        Reading reading = parent.reading;
+        if (o.flags & COTERIE_RAW) reading.format.reset();
+        *fork = start(parent.engine, o, std::move(reading), [&](GenerationRequest request) {
+            return parent.engine->engine->fork(*parent.generation, std::move(request));
+        });
+    });
+}
+
+coterie_status coterie_generation_save(coterie_generation* generation, const char* path,
+                                       coterie_error* error) {
+    return guard(error, [&] {
+        const coterie_generation& g = need(generation, "generation");
+        g.engine->engine->save(*g.generation, std::string(need_text(path, "path")));
+    });
+}
+
+coterie_status coterie_engine_restore(coterie_engine* engine, const char* path,
+                                      const coterie_generation_options* options,
+                                      coterie_generation** generation, coterie_error* error) {
+    return guard(error, [&] {
+        if (generation) *generation = nullptr;
+        const auto& data = need(engine, "engine").data;
+        const coterie_generation_options o = read_options(options, "options");
+        std::vector<int32_t> tokens = data->engine->restore(std::string(need_text(path, "path")));
+        if (generation) *generation = start(data, o, std::move(tokens));
+    });
+}
+
+coterie_status coterie_generation_tokens(const coterie_generation* generation, int32_t* tokens,
+                                         size_t capacity, size_t* needed, coterie_error* error) {
+    return guard(error, [&] {
+        const std::vector<int32_t> all = need(generation, "generation").generation->tokens();
+        need(needed, "needed") = all.size();
+        if (capacity > 0) need(tokens, "tokens");
+        std::copy_n(all.begin(), std::min(capacity, all.size()), tokens);
     });
 }
 

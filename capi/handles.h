@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "model/model.h"
 #include "text/answer.h"
+#include "text/answer_grammar.h"
 #include "text/chat_template.h"
 #include "text/grammar.h"
 #include "text/tokenizer.h"
@@ -47,6 +48,13 @@ struct EngineData {
     std::unique_ptr<Engine> engine;
 };
 
+// How the answer to a chat is sorted into fields; without a format it isn't.
+struct Reading {
+    std::optional<text::AnswerFormat> format;
+    text::AnswerOptions answer;
+    text::ThinkingStart thinking = text::ThinkingStart::none;
+};
+
 text::ChatOptions chat_options(const coterie_chat_options& options);
 
 }  // namespace coterie::capi
@@ -63,6 +71,7 @@ struct coterie_generation {
     std::shared_ptr<coterie::capi::EngineData> engine;
     std::shared_ptr<coterie::Generation> generation;
     uint64_t seed = 0;
+    coterie::capi::Reading reading;
     std::optional<coterie::text::AnswerParser> parser;  // of a chat
     bool parser_finished = false;
     std::deque<coterie::text::AnswerEvent> events;  // sorted, not yet taken

@@ -194,8 +194,16 @@ typedef struct coterie_engine_statistics {
     int64_t pages, pages_held, pages_cached; /* of the KV cache */
     int64_t prompt_tokens, cached_tokens, generated_tokens; /* since the engine was made */
     int64_t steps, step_us, preemptions;
+    int32_t queue;                         /* generations that may wait */
+    int32_t state_slots, state_slots_used; /* of recurrent states: of running sequences, and checkpoints; 0: none needed */
+    int32_t checkpoints;                   /* states kept to resume from */
+    int64_t checkpoint_hits;
+    double prefix_hit_rate;                /* cached_tokens / prompt_tokens */
+    int64_t step_us_p50, step_us_p99;      /* of the last 256 steps */
+    double tokens_per_second;              /* generated, in the time of these steps */
 } coterie_engine_statistics;
-#define COTERIE_ENGINE_STATISTICS_INIT {sizeof(coterie_engine_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define COTERIE_ENGINE_STATISTICS_INIT \
+    {sizeof(coterie_engine_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 COTERIE_API coterie_status coterie_engine_get_statistics(const coterie_engine* engine,
                                                          coterie_engine_statistics* statistics, coterie_error* error);
@@ -315,6 +323,25 @@ typedef struct coterie_generation_statistics {
 COTERIE_API coterie_status coterie_generation_get_statistics(const coterie_generation* generation,
                                                              coterie_generation_statistics* statistics,
                                                              coterie_error* error);
+
+/* The tokens of a generation: its prompt, and what it has answered so far (which may be more than was taken with next).
+ * Writes at most capacity, *needed gets their number. */
+COTERIE_API coterie_status coterie_generation_tokens(const coterie_generation* generation, int32_t* tokens, size_t capacity,
+                                                     size_t* needed, coterie_error* error);
+/* A second generation that continues from those tokens with options of its own (max_tokens counts its own tokens), sharing
+ * what is computed of them: best-of-n by forking before the first token, branches by forking later. Also of one that has
+ * ended. Its events are what it adds; of a chat, in the same form. A grammar must fit the answer so far. */
+COTERIE_API coterie_status coterie_generation_fork(coterie_generation* generation, const coterie_generation_options* options,
+                                                   coterie_generation** fork, coterie_error* error);
+/* Writes the tokens of a generation to a file, with those keys, values and states that are at hand: while it runs or was the
+ * last to run, all but those of the last few tokens. Waits for the step that runs. */
+COTERIE_API coterie_status coterie_generation_save(coterie_generation* generation, const char* path, coterie_error* error);
+/* Reads what coterie_generation_save wrote, on an engine of the same model, kind of devices and cache types, and continues
+ * from it as coterie_generate does. generation may be NULL: then nothing is started, but a prompt that begins with the saved
+ * tokens, such as the next turn of a chat, starts from what was saved. */
+COTERIE_API coterie_status coterie_engine_restore(coterie_engine* engine, const char* path,
+                                                  const coterie_generation_options* options,
+                                                  coterie_generation** generation, coterie_error* error);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,7 @@
 // Coterie for C++17: handles that free themselves and exceptions on the caller's side of the C border.
 // Header-only; see coterie.h for what everything means.
 #pragma once
+#include <algorithm>
 #include <exception>
 #include <memory>
 #include <string>
@@ -124,6 +125,25 @@ class Generation {
         return result;
     }
     void cancel() noexcept { coterie_generation_cancel(get()); }
+    std::vector<int32_t> tokens() const {
+        size_t needed = 0;
+        check([&](coterie_error* e) { return coterie_generation_tokens(get(), nullptr, 0, &needed, e); });
+        std::vector<int32_t> tokens(needed);
+        size_t now = 0;  // it may have grown
+        check([&](coterie_error* e) {
+            return coterie_generation_tokens(get(), tokens.data(), tokens.size(), &now, e);
+        });
+        tokens.resize(std::min(needed, now));
+        return tokens;
+    }
+    Generation fork(coterie_generation_options options = COTERIE_GENERATION_OPTIONS_INIT) {
+        coterie_generation* handle = nullptr;
+        check([&](coterie_error* e) { return coterie_generation_fork(get(), &options, &handle, e); });
+        return Generation(handle);
+    }
+    void save(const std::string& path) {
+        check([&](coterie_error* e) { return coterie_generation_save(get(), path.c_str(), e); });
+    }
     coterie_generation_statistics statistics() const {
         coterie_generation_statistics s = COTERIE_GENERATION_STATISTICS_INIT;
         check([&](coterie_error* e) { return coterie_generation_get_statistics(get(), &s, e); });
@@ -166,6 +186,15 @@ class Engine {
             return coterie_chat(get(), messages_json.c_str(),
                                 tools_json.empty() ? nullptr : tools_json.c_str(), &chat_options, &options,
                                 &handle, e);
+        });
+        return Generation(handle);
+    }
+    // Continues what Generation::save wrote.
+    Generation restore(const std::string& path,
+                       coterie_generation_options options = COTERIE_GENERATION_OPTIONS_INIT) {
+        coterie_generation* handle = nullptr;
+        check([&](coterie_error* e) {
+            return coterie_engine_restore(get(), path.c_str(), &options, &handle, e);
         });
         return Generation(handle);
     }

@@ -53,6 +53,15 @@ AT(coterie_engine_statistics, pages, 24);
 AT(coterie_engine_statistics, prompt_tokens, 48);
 AT(coterie_engine_statistics, steps, 72);
 AT(coterie_engine_statistics, preemptions, 88);
+AT(coterie_engine_statistics, queue, 96);
+AT(coterie_engine_statistics, state_slots, 100);
+AT(coterie_engine_statistics, state_slots_used, 104);
+AT(coterie_engine_statistics, checkpoints, 108);
+AT(coterie_engine_statistics, checkpoint_hits, 112);
+AT(coterie_engine_statistics, prefix_hit_rate, 120);
+AT(coterie_engine_statistics, step_us_p50, 128);
+AT(coterie_engine_statistics, step_us_p99, 136);
+AT(coterie_engine_statistics, tokens_per_second, 144);
 
 AT(coterie_generation_options, flags, 4);
 AT(coterie_generation_options, max_tokens, 8);
