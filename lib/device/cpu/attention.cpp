@@ -287,6 +287,17 @@ struct Worker {
         }
     }
 
+    // Asks for the start of a tile: few queries are done with one before the next has come from memory.
+    void prefetch(const Block& b, int64_t first) const {
+        const int32_t page = step.pages_of(*b.span)[first / cache.shape.page_tokens];
+        const uint64_t at = uint64_t(first % cache.shape.page_tokens);
+        const std::byte* starts[2] = {cache.keys(layer, page, b.kv_head) + at * cache.key_bytes(l),
+                                      cache.values(layer, page, b.kv_head) + at * cache.value_bytes(l)};
+        const uint64_t bytes[2] = {cache.key_bytes(l) * tile_tokens, cache.value_bytes(l) * tile_tokens};
+        for (int i = 0; i < 2; ++i)
+            for (uint64_t line = 0; line < bytes[i]; line += 64) __builtin_prefetch(starts[i] + line, 0, 2);
+    }
+
     // Adds tokens [begin, end) to the sums `out` [queries][value_dim], maxima and totals of the block's
     // queries.
     void add(const Block& b, Rows q, int64_t begin, int64_t end, float* out, float* most,
@@ -303,9 +314,9 @@ struct Worker {
         for (int64_t first = begin; first < end; first += tile_tokens) {
             load(b, first, end);
             const int count = int(std::min<int64_t>(tile_tokens, end - first));
-            for (int t = 0; t < count; t += lanes)
-                elements.scores(queries, queries_count, keys + t * l.key_dim, l.key_dim, scores + t,
-                                tile_tokens);
+            elements.scores(queries, queries_count, keys, l.key_dim, (count + lanes - 1) / lanes, scores,
+                            tile_tokens);
+            if (b.rows == 1 && first + tile_tokens < end) prefetch(b, first + tile_tokens);
             for (int i = 0; i < queries_count; ++i) {
                 float* s = scores + i * tile_tokens;
                 const int64_t own = position + i / b.heads;

@@ -32,8 +32,9 @@ struct Elements {
     void (*from_lanes8)(float* to, const uint8_t* from, int64_t dims);
     void (*from_blocks8)(float* to, const uint8_t* from, int64_t n);  // Q8_0 blocks
 
-    // s[i * stride + t] = q[i] . k[., t] for t < 16; q is [queries][dim], k is [dim][16].
-    void (*scores)(const float* q, int queries, const float* k, int dim, float* s, int64_t stride);
+    // s[i * stride + 16 b + t] = q[i] . k[b][., t] for t < 16; q is [queries][dim], k is [blocks][dim][16].
+    void (*scores)(const float* q, int queries, const float* k, int dim, int blocks, float* s,
+                   int64_t stride);
     // s = exp(s - most) in place for n entries (a multiple of 16); returns their sum.
     float (*exponentials)(float* s, float most, int64_t n);
     float (*largest)(const float* s, int64_t n);  // n a multiple of 16

@@ -1,6 +1,6 @@
-// The bodies of Elements, in the compiler's own 16-float vectors: the same text becomes SSE2, AVX2 or AVX-512
-// code, according to the flags of the translation unit that includes it. Everything has internal linkage for
-// that reason. Sums are kept in 16 lanes and folded at the end.
+// The bodies of Elements, in vectors of 16 floats made of the widest registers there are: the same text
+// becomes SSE2, AVX2 or AVX-512 code, according to the flags of the translation unit that includes it.
+// Everything has internal linkage for that reason. Sums are kept in 16 lanes and folded at the end.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -15,60 +15,113 @@
 namespace coterie::cpu {
 namespace {
 
-typedef float Floats __attribute__((vector_size(64)));
-typedef int32_t Ints __attribute__((vector_size(64)));
-typedef int8_t Bytes __attribute__((vector_size(16)));
 constexpr int lanes = 16;
+#if defined(__AVX512F__)
+constexpr int parts = 1;
+#elif defined(__AVX2__)
+constexpr int parts = 2;
+#else
+constexpr int parts = 4;
+#endif
+typedef float Part __attribute__((vector_size(64 / parts)));
+typedef int32_t IntPart __attribute__((vector_size(64 / parts)));
+constexpr int part_lanes = lanes / parts;
+
+struct Floats {
+    Part p[parts];
+};
 
 #define COTERIE_INLINE inline __attribute__((always_inline))
+#define COTERIE_OPERATOR(op)                                              \
+    COTERIE_INLINE Floats operator op(const Floats& a, const Floats& b) { \
+        Floats v;                                                         \
+        for (int i = 0; i < parts; ++i) v.p[i] = a.p[i] op b.p[i];        \
+        return v;                                                         \
+    }                                                                     \
+    COTERIE_INLINE Floats operator op(const Floats& a, float b) {         \
+        Floats v;                                                         \
+        for (int i = 0; i < parts; ++i) v.p[i] = a.p[i] op b;             \
+        return v;                                                         \
+    }                                                                     \
+    COTERIE_INLINE Floats operator op(float a, const Floats& b) {         \
+        Floats v;                                                         \
+        for (int i = 0; i < parts; ++i) v.p[i] = a op b.p[i];             \
+        return v;                                                         \
+    }
+COTERIE_OPERATOR(+)
+COTERIE_OPERATOR(-)
+COTERIE_OPERATOR(*)
+COTERIE_OPERATOR(/)
+#undef COTERIE_OPERATOR
+// Multiplies and adds; one rounding where the compiler fuses the two.
+COTERIE_INLINE void operator+=(Floats& a, const Floats& b) {
+    a = a + b;
+}
 
 COTERIE_INLINE Floats load(const float* p) {
     Floats v;
-    std::memcpy(&v, p, sizeof v);
+    for (int i = 0; i < parts; ++i) std::memcpy(&v.p[i], p + i * part_lanes, sizeof(Part));
     return v;
 }
 COTERIE_INLINE void store(float* p, const Floats& v) {
-    std::memcpy(p, &v, sizeof v);
+    for (int i = 0; i < parts; ++i) std::memcpy(p + i * part_lanes, &v.p[i], sizeof(Part));
 }
 COTERIE_INLINE Floats all(float x) {
     return x - Floats{};
 }
-COTERIE_INLINE Floats load_half(const uint16_t* p) {
+COTERIE_INLINE Floats load_half(const uint16_t* from) {
+    Floats v;
 #if defined(__AVX512F__)
-    return (Floats)_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-#elif defined(__F16C__)
-    Floats v;
-    const __m256 a = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-    const __m256 b = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)));
-    std::memcpy(&v, &a, 32);
-    std::memcpy(reinterpret_cast<char*>(&v) + 32, &b, 32);
-    return v;
+    v.p[0] = _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+#elif defined(__AVX2__)
+    for (int i = 0; i < parts; ++i)
+        v.p[i] = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 8 * i)));
 #else
-    Floats v;
-    for (int i = 0; i < lanes; ++i) v[i] = half_to_float(p[i]);
-    return v;
+    float values[lanes];
+    for (int i = 0; i < lanes; ++i) values[i] = half_to_float(from[i]);
+    v = load(values);
 #endif
+    return v;
 }
-COTERIE_INLINE Floats load_bytes(const uint8_t* p) {
-    Bytes b;
-    std::memcpy(&b, p, 16);
-    return __builtin_convertvector(b, Floats);
+COTERIE_INLINE Floats load_bytes(const uint8_t* from) {
+    Floats v;
+#if defined(__AVX512F__)
+    v.p[0] =
+        _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+#elif defined(__AVX2__)
+    for (int i = 0; i < parts; ++i)
+        v.p[i] = _mm256_cvtepi32_ps(
+            _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + 8 * i))));
+#else
+    float values[lanes];
+    for (int i = 0; i < lanes; ++i) values[i] = float(int8_t(from[i]));
+    v = load(values);
+#endif
+    return v;
 }
 COTERIE_INLINE float sum(const Floats& v) {
-    float half[8], s = 0;
-    for (int i = 0; i < 8; ++i) half[i] = v[i] + v[i + 8];
-    for (int i = 0; i < 4; ++i) half[i] += half[i + 4];
-    s = (half[0] + half[2]) + (half[1] + half[3]);
-    return s;
+#if defined(__AVX512F__)
+    return _mm512_reduce_add_ps(v.p[0]);
+#else
+    Part folded = v.p[0];
+    for (int i = 1; i < parts; ++i) folded += v.p[i];
+#if defined(__AVX2__)
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(folded), _mm256_extractf128_ps(folded, 1));
+    four = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(four, _mm_shuffle_ps(four, four, 1)));
+#else
+    return (folded[0] + folded[2]) + (folded[1] + folded[3]);
+#endif
+#endif
 }
 COTERIE_INLINE Floats larger(const Floats& a, const Floats& b) {
     Floats v;
-    for (int i = 0; i < lanes; ++i) v[i] = a[i] > b[i] ? a[i] : b[i];
+    for (int i = 0; i < parts; ++i) v.p[i] = a.p[i] > b.p[i] ? a.p[i] : b.p[i];
     return v;
 }
 COTERIE_INLINE Floats smaller(const Floats& a, const Floats& b) {
     Floats v;
-    for (int i = 0; i < lanes; ++i) v[i] = a[i] < b[i] ? a[i] : b[i];
+    for (int i = 0; i < parts; ++i) v.p[i] = a.p[i] < b.p[i] ? a.p[i] : b.p[i];
     return v;
 }
 
@@ -85,19 +138,19 @@ COTERIE_INLINE Floats exponential(Floats x) {
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
-    const Ints power = (__builtin_convertvector(n, Ints) + 127) << 23;
-    Floats scale;
-    std::memcpy(&scale, &power, sizeof scale);
-    p = p * scale;
-    const Ints keep = x >= all(-87.0f);
-    Ints bits;
-    std::memcpy(&bits, &p, sizeof bits);
-    bits &= keep;
-    std::memcpy(&p, &bits, sizeof p);
+    for (int i = 0; i < parts; ++i) {
+        const IntPart power = (__builtin_convertvector(n.p[i], IntPart) + 127) << 23;
+        Part scale;
+        std::memcpy(&scale, &power, sizeof scale);
+        p.p[i] = x.p[i] >= -87.0f ? p.p[i] * scale : Part{};
+    }
     return p;
 }
+COTERIE_INLINE Floats negative(const Floats& x) {
+    return 0.0f - x;
+}
 COTERIE_INLINE Floats sigmoid(const Floats& x) {
-    return 1.0f / (1.0f + exponential(-x));
+    return 1.0f / (1.0f + exponential(negative(x)));
 }
 COTERIE_INLINE Floats hyperbolic_tangent(const Floats& x) {
     return 1.0f - 2.0f / (exponential(2.0f * x) + 1.0f);
@@ -211,11 +264,9 @@ float sum_of_exp(const float* x, float most, int64_t n) {
     int64_t i = 0;
     for (; i + lanes <= n; i += lanes) total += exponential(load(x + i) - most);
     if (i < n) {
-        Floats last = all(-1000.0f);
-        std::memcpy(&last, x + i, size_t(n - i) * sizeof(float));
-        for (int j = 0; j < lanes; ++j)
-            if (i + j < n) last[j] -= most;
-        total += exponential(last);
+        float last[lanes];
+        for (int j = 0; j < lanes; ++j) last[j] = i + j < n ? x[i + j] - most : -1000.0f;
+        total += exponential(load(last));
     }
     return sum(total);
 }
@@ -253,20 +304,37 @@ void from_blocks8(float* to, const uint8_t* from, int64_t n) {
     }
 }
 
-template <int n>
+// Queries that are multiplied at once: with two blocks of 16 tokens, or two of 16 dimensions, their sums fill
+// half of the registers (AVX2 and SSE2: with one).
+constexpr int at_once = parts == 1 ? 8 : parts == 2 ? 4 : 2;
+constexpr int wide = parts == 1 ? 2 : 1;
+
+template <int n, int blocks>
 COTERIE_INLINE void scores_of(const float* q, const float* k, int dim, float* s, int64_t stride) {
-    Floats total[n] = {};
+    Floats total[n][blocks] = {};
     for (int d = 0; d < dim; ++d) {
-        const Floats key = load(k + d * lanes);
-        for (int i = 0; i < n; ++i) total[i] += q[i * dim + d] * key;
+        Floats key[blocks];
+        for (int b = 0; b < blocks; ++b) key[b] = load(k + (b * dim + d) * lanes);
+        for (int i = 0; i < n; ++i)
+            for (int b = 0; b < blocks; ++b) total[i][b] += q[i * dim + d] * key[b];
     }
-    for (int i = 0; i < n; ++i) store(s + i * stride, total[i]);
+    for (int i = 0; i < n; ++i)
+        for (int b = 0; b < blocks; ++b) store(s + i * stride + b * lanes, total[i][b]);
 }
-void scores(const float* q, int queries, const float* k, int dim, float* s, int64_t stride) {
+template <int blocks>
+void scores_of(const float* q, int queries, const float* k, int dim, float* s, int64_t stride) {
     int i = 0;
-    for (; i + 8 <= queries; i += 8) scores_of<8>(q + i * dim, k, dim, s + i * stride, stride);
-    if (i + 4 <= queries) scores_of<4>(q + i * dim, k, dim, s + i * stride, stride), i += 4;
-    for (; i < queries; ++i) scores_of<1>(q + i * dim, k, dim, s + i * stride, stride);
+    for (; i + at_once <= queries; i += at_once)
+        scores_of<at_once, blocks>(q + i * dim, k, dim, s + i * stride, stride);
+    if (at_once > 4 && i + 4 <= queries)
+        scores_of<4, blocks>(q + i * dim, k, dim, s + i * stride, stride), i += 4;
+    for (; i < queries; ++i) scores_of<1, blocks>(q + i * dim, k, dim, s + i * stride, stride);
+}
+void scores(const float* q, int queries, const float* k, int dim, int blocks, float* s, int64_t stride) {
+    int b = 0;
+    for (; b + wide <= blocks; b += wide)
+        scores_of<wide>(q, queries, k + b * dim * lanes, dim, s + b * lanes, stride);
+    for (; b < blocks; ++b) scores_of<1>(q, queries, k + b * dim * lanes, dim, s + b * lanes, stride);
 }
 float exponentials(float* s, float most, int64_t n) {
     Floats total{};
@@ -280,28 +348,31 @@ float exponentials(float* s, float most, int64_t n) {
 float largest(const float* s, int64_t n) {
     Floats most = load(s);
     for (int64_t i = lanes; i < n; i += lanes) most = larger(most, load(s + i));
-    float result = most[0];
-    for (int i = 1; i < lanes; ++i) result = result > most[i] ? result : most[i];
-    return result;
+    float x[lanes];
+    store(x, most);
+    for (int half = 8; half > 0; half /= 2)
+        for (int i = 0; i < half; ++i) x[i] = x[i] > x[i + half] ? x[i] : x[i + half];
+    return x[0];
 }
-template <int n, int wide>
+template <int n, int width>
 COTERIE_INLINE void values_of(const float* p, int64_t stride, const float* v, int tokens, int dim, float* o) {
-    Floats total[n][wide];
+    Floats total[n][width];
     for (int i = 0; i < n; ++i)
-        for (int w = 0; w < wide; ++w) total[i][w] = load(o + i * dim + w * lanes);
+        for (int w = 0; w < width; ++w) total[i][w] = load(o + i * dim + w * lanes);
     for (int t = 0; t < tokens; ++t) {
-        Floats value[wide];
-        for (int w = 0; w < wide; ++w) value[w] = load(v + t * dim + w * lanes);
+        Floats value[width];
+        for (int w = 0; w < width; ++w) value[w] = load(v + t * dim + w * lanes);
         for (int i = 0; i < n; ++i)
-            for (int w = 0; w < wide; ++w) total[i][w] += p[i * stride + t] * value[w];
+            for (int w = 0; w < width; ++w) total[i][w] += p[i * stride + t] * value[w];
     }
     for (int i = 0; i < n; ++i)
-        for (int w = 0; w < wide; ++w) store(o + i * dim + w * lanes, total[i][w]);
+        for (int w = 0; w < width; ++w) store(o + i * dim + w * lanes, total[i][w]);
 }
 template <int n>
 COTERIE_INLINE void values_of(const float* p, int64_t stride, const float* v, int tokens, int dim, float* o) {
     int d = 0;
-    for (; d + 2 * lanes <= dim; d += 2 * lanes) values_of<n, 2>(p, stride, v + d, tokens, dim, o + d);
+    for (; d + wide * lanes <= dim; d += wide * lanes)
+        values_of<n, wide>(p, stride, v + d, tokens, dim, o + d);
     for (; d + lanes <= dim; d += lanes) values_of<n, 1>(p, stride, v + d, tokens, dim, o + d);
     for (; d < dim; ++d)
         for (int i = 0; i < n; ++i)
@@ -309,34 +380,48 @@ COTERIE_INLINE void values_of(const float* p, int64_t stride, const float* v, in
 }
 void values(const float* p, int64_t stride, int queries, const float* v, int tokens, int dim, float* o) {
     int i = 0;
-    for (; i + 8 <= queries; i += 8) values_of<8>(p + i * stride, stride, v, tokens, dim, o + i * dim);
-    if (i + 4 <= queries) values_of<4>(p + i * stride, stride, v, tokens, dim, o + i * dim), i += 4;
+    for (; i + at_once <= queries; i += at_once)
+        values_of<at_once>(p + i * stride, stride, v, tokens, dim, o + i * dim);
+    if (at_once > 4 && i + 4 <= queries)
+        values_of<4>(p + i * stride, stride, v, tokens, dim, o + i * dim), i += 4;
     for (; i < queries; ++i) values_of<1>(p + i * stride, stride, v, tokens, dim, o + i * dim);
 }
 
-// The vectors of a row of S that fit in registers with those of k and q nearby in L1.
+// `n` rows of S at once, so that their sums across lanes overlap.
+template <int n>
+COTERIE_INLINE void delta_rows(float* S, int dim, const float* q, const float* k, const float* v, float decay,
+                               float beta, float query_scale, float* y) {
+    const int whole = dim / lanes * lanes;
+    Floats seen[n] = {}, out[n] = {};
+    float change[n];
+    for (int i = 0; i < whole; i += lanes)
+        for (int o = 0; o < n; ++o) seen[o] += load(S + o * dim + i) * load(k + i);
+    for (int o = 0; o < n; ++o) {
+        float tail = 0;
+        for (int i = whole; i < dim; ++i) tail += S[o * dim + i] * k[i];
+        change[o] = beta * (v[o] - decay * (sum(seen[o]) + tail));
+    }
+    for (int i = 0; i < whole; i += lanes)
+        for (int o = 0; o < n; ++o) {
+            const Floats row = decay * load(S + o * dim + i) + change[o] * load(k + i);
+            store(S + o * dim + i, row);
+            out[o] += row * load(q + i);
+        }
+    for (int o = 0; o < n; ++o) {
+        float tail = 0;
+        for (int i = whole; i < dim; ++i) {
+            S[o * dim + i] = decay * S[o * dim + i] + change[o] * k[i];
+            tail += S[o * dim + i] * q[i];
+        }
+        y[o] = query_scale * (sum(out[o]) + tail);
+    }
+}
 void delta_step(float* S, int rows, int dim, const float* q, const float* k, const float* v, float decay,
                 float beta, float query_scale, float* y) {
-    const int whole = dim / lanes * lanes;
-    for (int o = 0; o < rows; ++o, S += dim) {
-        Floats seen{};
-        float tail = 0;
-        for (int i = 0; i < whole; i += lanes) seen += load(S + i) * load(k + i);
-        for (int i = whole; i < dim; ++i) tail += S[i] * k[i];
-        const float d = beta * (v[o] - decay * (sum(seen) + tail));
-        Floats out{};
-        tail = 0;
-        for (int i = 0; i < whole; i += lanes) {
-            const Floats row = decay * load(S + i) + d * load(k + i);
-            store(S + i, row);
-            out += row * load(q + i);
-        }
-        for (int i = whole; i < dim; ++i) {
-            S[i] = decay * S[i] + d * k[i];
-            tail += S[i] * q[i];
-        }
-        y[o] = query_scale * (sum(out) + tail);
-    }
+    int o = 0;
+    for (; o + 4 <= rows; o += 4)
+        delta_rows<4>(S + o * dim, dim, q, k, v + o, decay, beta, query_scale, y + o);
+    for (; o < rows; ++o) delta_rows<1>(S + o * dim, dim, q, k, v + o, decay, beta, query_scale, y + o);
 }
 
 template <int K>
