@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "bench_streams.h"
 #include "commands.h"
 
 namespace tool {
@@ -14,10 +15,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Arguments {
-    std::string model, devices, isa, kv_type;
-    std::string prompts = "512", answers = "64", batches = "1", depths = "0";
-    int threads = 0, repeat = 5;
+struct Arguments : BenchEngine {
+    std::string prompts = "512", answers = "64", batches = "1", depths = "0", concurrency;
+    int64_t warm_prefix = 0;
+    int repeat = 5;
     bool json = false;
 };
 
@@ -34,15 +35,10 @@ double median(std::vector<double> v) {
 class Bench {
   public:
     Bench(const Arguments& a, int64_t context, int64_t parallel) : model_(a.model) {
-        coterie_engine_options o = COTERIE_ENGINE_OPTIONS_INIT;
-        o.threads = a.threads;
+        coterie_engine_options o = a.options();
         o.context_tokens = context;
         o.parallel = int32_t(parallel);
         o.no_prefix_reuse = 1;
-        if (!a.devices.empty()) o.devices = a.devices.c_str();
-        if (!a.isa.empty()) o.isa = a.isa.c_str();
-        if (!a.kv_type.empty()) o.key_type = o.value_type = a.kv_type.c_str();
-        o.progress = show_progress;
         engine_ = std::make_unique<coterie::Engine>(model_, o);
         vocabulary_ = model_.info().vocabulary;
     }
@@ -106,6 +102,11 @@ int64_t largest(const std::vector<int64_t>& v) {
 }
 
 int bench(const Arguments& a) {
+    if (!a.concurrency.empty() || a.warm_prefix > 0) {
+        const std::vector<int64_t> prompts = read_numbers(a.prompts), answers = read_numbers(a.answers);
+        return bench_streams(a, read_numbers(a.concurrency), prompts.empty() ? 0 : prompts[0],
+                             answers.empty() ? 0 : answers[0], a.warm_prefix, a.repeat, a.json);
+    }
     const std::vector<int64_t> prompts = read_numbers(a.prompts), answers = read_numbers(a.answers),
                                batches = read_numbers(a.batches), depths = read_numbers(a.depths);
     const int64_t parallel = std::max<int64_t>(1, largest(batches));
@@ -157,6 +158,10 @@ void add_bench_command(CLI::App& app, Action& action) {
     c->add_option("-n,--gen", a->answers, "Answer lengths: 64");
     c->add_option("-b,--sequences", a->batches, "Sequences decoded at once: 1,2,4,8");
     c->add_option("-d,--depth", a->depths, "Tokens in the context before decoding: 0,4096");
+    c->add_option("-c,--concurrency", a->concurrency,
+                  "Streams at once: 1,2,4,8,16; their latency and tokens/s instead of the other tests");
+    c->add_option("--warm-prefix", a->warm_prefix,
+                  "Time to the first token of a prompt of so many tokens, new and repeated");
     c->add_option("-r,--repeat", a->repeat, "Runs of each test");
     c->add_option("-t,--threads", a->threads, "Threads (0: all usable cores)");
     c->add_option("--devices", a->devices, "cpu, cpu:N or reference");

@@ -1,0 +1,21 @@
+// Many streams at once: what each waits for its tokens, and what all get together; and what a repeated prompt
+// saves.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "coterie/coterie.hpp"
+
+namespace tool {
+
+// The model and the engine to measure.
+struct BenchEngine {
+    std::string model, devices, isa, kv_type;
+    int threads = 0;
+    coterie_engine_options options() const;  // its texts are this object's
+};
+
+int bench_streams(const BenchEngine& engine, const std::vector<int64_t>& streams, int64_t prompt,
+                  int64_t answer, int64_t warm_prefix, int repeat, bool json);
+
+}  // namespace tool
