@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/placement.h"
 #include "guard.h"
 #include "handles.h"
 
@@ -29,6 +30,7 @@ EngineOptions engine_options(const coterie_engine_options& o) {
              "context_tokens, parallel, step_rows or threads is larger than any machine can use");
     if (o.devices) result.devices = o.devices;
     if (o.isa) result.isa = o.isa;
+    if (o.mode) result.mode = mode_named(o.mode);
     result.threads = o.threads;
     result.context_tokens = o.context_tokens;
     result.parallel = o.parallel;
@@ -41,6 +43,18 @@ EngineOptions engine_options(const coterie_engine_options& o) {
         result.log = [function = o.log, user = o.log_user](LogLevel level, std::string_view line) {
             function(user, int32_t(level), std::string(line).c_str());
         };
+    return result;
+}
+
+PlanRequest plan_request(const coterie_plan_request& o) {
+    PlanRequest result;
+    result.context_tokens = o.context_tokens;
+    result.parallel = o.parallel == 0 ? 1 : o.parallel;
+    result.step_rows = o.step_rows;
+    result.key_type = cache_type(o.key_type, "key_type");
+    result.value_type = cache_type(o.value_type, "value_type");
+    if (o.mode) result.mode = mode_named(o.mode);
+    result.host_experts = o.host_experts != 0;
     return result;
 }
 
@@ -60,6 +74,7 @@ nlohmann::ordered_json describe(const Engine& engine) {
     return {{"model", engine.model().file().path()},
             {"context_tokens", engine.options().context_tokens},
             {"parallel", engine.options().parallel},
+            {"mode", mode_name(engine.plan().mode)},
             {"ranks", std::move(ranks)}};
 }
 
@@ -79,6 +94,23 @@ std::string describe_text(const Engine& engine) {
 }
 
 }  // namespace
+
+coterie_status coterie_plan(const coterie_model* model, const coterie_plan_request* request, int32_t format,
+                            int32_t* fits, char* buffer, size_t capacity, size_t* needed,
+                            coterie_error* error) {
+    return guard(error, [&] {
+        const coterie_plan_request o = read_options(request, "request");
+        if (o.machine && o.devices)
+            fail(Status::invalid_argument, "give a machine or devices of this one, not both");
+        DeviceRequest devices;
+        if (o.devices) devices.devices = o.devices;
+        const Machine machine = o.machine ? find_machine(o.machine) : machine_for(devices);
+        const Plan plan = make_plan(*need(model, "model").data->model, machine, plan_request(o));
+        if (fits) *fits = plan.fits;
+        write_text(format == COTERIE_JSON ? plan_json(plan) + "\n" : plan_text(plan), buffer, capacity,
+                   needed);
+    });
+}
 
 coterie_status coterie_engine_create(coterie_model* model, const coterie_engine_options* options,
                                      coterie_engine** engine, coterie_error* error) {

@@ -152,7 +152,7 @@ struct Program {
 };
 
 struct Arguments {
-    std::string model, devices, isa, kv_type, system;
+    std::string model, devices, isa, kv_type, mode, system;
     std::vector<std::string> prompts;
     int threads = 0;
     int64_t context = 0;
@@ -175,6 +175,7 @@ void run(Arguments& a) {
     o.threads = a.threads;
     o.context_tokens = a.context;
     if (!a.devices.empty()) o.devices = a.devices.c_str();
+    if (!a.mode.empty()) o.mode = a.mode.c_str();
     if (!a.isa.empty()) o.isa = a.isa.c_str();
     if (!a.kv_type.empty()) o.key_type = o.value_type = a.kv_type.c_str();
     o.progress = progress;
@@ -211,6 +212,7 @@ int main(int argc, char** argv) {
     app.add_option("-t,--threads", a.threads, "Threads of the CPU (0: all usable cores)");
     app.add_option("-c,--ctx", a.context, "Context in tokens (0: the model's, at most 8192)");
     app.add_option("--devices", a.devices, "cpu, cpu:N (N ranks) or reference");
+    app.add_option("--mode", a.mode, "How ranks share the model: auto, tensor, expert or layer");
     app.add_option("--isa", a.isa, "Instruction set of the CPU: avx512, avx2, portable");
     app.add_option("--kv", a.kv_type, "Type of the cache: f16, q8_0, f32");
     app.add_option("-n,--max-tokens", a.settings.max_tokens, "Most tokens of an answer");

@@ -167,6 +167,7 @@ void add_bench_command(CLI::App& app, Action& action) {
     c->add_option("--devices", a->devices, "cpu, cpu:N or reference");
     c->add_option("--isa", a->isa, "Instruction set of the CPU: avx512, avx2, portable");
     c->add_option("--kv", a->kv_type, "Type of the cache: f16, q8_0, f32");
+    c->add_option("--mode", a->mode, "How ranks share the model: auto, tensor, expert or layer");
     c->add_flag("--json", a->json, "As JSON");
     c->callback([a, &action] { action = [a] { return bench(*a); }; });
 }

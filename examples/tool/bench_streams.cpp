@@ -117,6 +117,7 @@ coterie_engine_options BenchEngine::options() const {
     o.threads = threads;
     if (!devices.empty()) o.devices = devices.c_str();
     if (!isa.empty()) o.isa = isa.c_str();
+    if (!mode.empty()) o.mode = mode.c_str();
     if (!kv_type.empty()) o.key_type = o.value_type = kv_type.c_str();
     o.progress = show_progress;
     return o;

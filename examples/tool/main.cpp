@@ -72,6 +72,7 @@ int main(int argc, char** argv) {
     tool::add_text_commands(app, action);
     tool::add_model_commands(app, action);
     tool::add_bench_command(app, action);
+    tool::add_plan_command(app, action);
     CLI11_PARSE(app, argc, argv);
     try {
         return action ? action() : 0;

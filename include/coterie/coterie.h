@@ -153,6 +153,29 @@ COTERIE_API coterie_status coterie_chat_render(const coterie_model* model, const
                                                const char* tools_json, const coterie_chat_options* options, char* buffer,
                                                size_t capacity, size_t* needed, coterie_error* error);
 
+/* ---- plans ---------------------------------------------------------------------------------------------------- */
+
+typedef struct coterie_plan_request {
+    uint32_t struct_size;
+    int32_t parallel;        /* sequences that run at once; 0: 1 */
+    int64_t context_tokens;  /* of one sequence; 0: what fits, at most 8192 */
+    const char* machine;     /* a built-in name ("4x3090") or a JSON file (docs/placement.md); NULL: this one */
+    const char* devices;     /* of this machine, as in coterie_engine_options */
+    const char* mode;        /* "auto", "tensor", "expert", "layer"; NULL: auto */
+    const char* key_type;    /* of the cache: "f16", "q8_0", "f32"; NULL: f16 */
+    const char* value_type;
+    int32_t step_rows;       /* 0: 512 */
+    int32_t host_experts;    /* 1: experts that don't fit may stay on the host */
+} coterie_plan_request;
+#define COTERIE_PLAN_REQUEST_INIT {sizeof(coterie_plan_request), 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0}
+
+/* Where a model would lie on a machine, which need not be this one: bytes per rank, predicted speed, or why it does not
+ * fit and what would. As text or JSON; loads nothing. *fits (may be NULL) gets 1 or 0; a plan that does not fit is a plan.
+ * request may be NULL. */
+COTERIE_API coterie_status coterie_plan(const coterie_model* model, const coterie_plan_request* request, int32_t format,
+                                        int32_t* fits, char* buffer, size_t capacity, size_t* needed,
+                                        coterie_error* error);
+
 /* ---- engines -------------------------------------------------------------------------------------------------- */
 
 typedef struct coterie_engine_options {
@@ -160,7 +183,7 @@ typedef struct coterie_engine_options {
     int32_t threads;         /* of the CPU device; 0: all usable cores */
     const char* devices;     /* NULL or "cpu"; "cpu:4": four CPU ranks; "reference": float64, for checking */
     const char* isa;         /* of the CPU device: "avx512", "avx2", "portable"; NULL: the best there is */
-    int64_t context_tokens;  /* of one sequence; 0: the model's, at most 8192 */
+    int64_t context_tokens;  /* of one sequence; 0: what fits, at most 8192 */
     int32_t parallel;        /* sequences that run at once; 0: 1 */
     int32_t step_rows;       /* rows of a step, which bounds a prefill chunk; 0: 512 */
     const char* key_type;    /* of the cache: "f16", "q8_0", "f32"; NULL: f16 */
@@ -171,8 +194,9 @@ typedef struct coterie_engine_options {
     void* progress_user;
     coterie_log_fn log;
     void* log_user;
+    const char* mode; /* how several ranks share the model: "auto", "tensor", "expert", "layer"; NULL: auto */
 } coterie_engine_options;
-#define COTERIE_ENGINE_OPTIONS_INIT {sizeof(coterie_engine_options), 0, NULL, NULL, 0, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL}
+#define COTERIE_ENGINE_OPTIONS_INIT {sizeof(coterie_engine_options), 0, NULL, NULL, 0, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL}
 
 /* Places a model on devices and loads it. Never on other devices than asked for. options may be NULL. */
 COTERIE_API coterie_status coterie_engine_create(coterie_model* model, const coterie_engine_options* options,

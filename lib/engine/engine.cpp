@@ -8,20 +8,17 @@
 namespace coterie {
 namespace {
 
-constexpr int32_t page_tokens = 64;
-
-int64_t pages_for(int64_t tokens) {
-    return (tokens + page_tokens - 1) / page_tokens;
-}
-
-void set_defaults(EngineOptions& o, const Hyperparameters& h) {
-    if (o.parallel <= 0) o.parallel = 1;
-    if (o.context_tokens <= 0) o.context_tokens = std::min<int64_t>(h.context, default_context_tokens);
-    if (o.step_rows <= 0) o.step_rows = 512;
-    o.step_rows = std::min(o.step_rows, pages_for(o.context_tokens) * page_tokens);
-    o.step_rows = std::max<int64_t>(o.step_rows, o.parallel);
-    if (o.queue <= 0) o.queue = 64;
-    if (o.checkpoints < 0) o.checkpoints = h.has_states() && o.reuse_prefixes ? 4 * o.parallel : 0;
+PlanRequest plan_request(const EngineOptions& o) {
+    PlanRequest r;
+    r.context_tokens = o.context_tokens;
+    r.parallel = std::max(o.parallel, 1);
+    r.step_rows = o.step_rows;
+    r.key_type = o.key_type;
+    r.value_type = o.value_type;
+    r.mode = o.mode;
+    r.reuse_prefixes = o.reuse_prefixes;
+    r.checkpoints = o.checkpoints;
+    return r;
 }
 
 }  // namespace
@@ -29,18 +26,24 @@ void set_defaults(EngineOptions& o, const Hyperparameters& h) {
 Engine::Engine(std::shared_ptr<const Model> model, std::shared_ptr<const text::Tokenizer> tokenizer,
                EngineOptions options, const ProgressCallback& progress)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)), options_(std::move(options)) {
-    set_defaults(options_, model_->numbers());
+    const DeviceRequest devices{options_.devices, options_.isa, options_.threads, options_.mode};
+    plan_ = make_plan(*model_, machine_for(devices), plan_request(options_));
+    options_.context_tokens = plan_.context_tokens;
+    options_.parallel = plan_.parallel;
+    options_.step_rows = plan_.step_rows;
+    options_.checkpoints = std::max(plan_.state_slots - plan_.parallel, 0);
+    if (options_.queue <= 0) options_.queue = 64;
     RunnerShape shape;
-    shape.step_rows = options_.step_rows;
-    shape.step_outputs = options_.parallel;
-    shape.page_tokens = page_tokens;
-    shape.pages = int32_t(pages_for(options_.context_tokens) * options_.parallel);
-    shape.state_slots = options_.parallel + options_.checkpoints;
-    shape.key_type = options_.key_type;
-    shape.value_type = options_.value_type;
-    shape.context_tokens = options_.context_tokens;
-    runner_ = std::make_unique<Runner>(
-        model_, place(*model_, {options_.devices, options_.isa, options_.threads}), shape, progress);
+    shape.step_rows = plan_.step_rows;
+    shape.step_outputs = plan_.parallel;
+    shape.page_tokens = plan_page_tokens;
+    shape.pages = plan_.pages;
+    shape.state_slots = plan_.state_slots;
+    shape.key_type = plan_.key_type;
+    shape.value_type = plan_.value_type;
+    shape.context_tokens = plan_.context_tokens;
+    runner_ = std::make_unique<Runner>(model_, place(*model_, plan_, devices), shape, progress);
+    log_line(options_.log, LogLevel::info, plan_text(plan_));
     for (int rank = 0; rank < runner_->ranks(); ++rank)
         log_line(options_.log, LogLevel::info,
                  fmt::format("rank {}: {}: {}", rank, runner_->device(rank).name(),
@@ -124,7 +127,7 @@ std::vector<int32_t> Engine::restore(const std::string& path) {
 SequenceBinding Engine::binding() const {
     SequenceBinding b;
     b.model = model_fingerprint(*model_);
-    b.page_tokens = page_tokens;
+    b.page_tokens = plan_page_tokens;
     b.page_bytes = runner_->page_bytes();
     b.state_bytes = runner_->state_bytes();
     b.vocabulary = model_->numbers().vocabulary;
@@ -133,6 +136,7 @@ SequenceBinding Engine::binding() const {
                            type_name(options_.value_type),
                            original > 0 && double(options_.context_tokens) > original ? "long" : "short");
     for (int rank = 0; rank < runner_->ranks(); ++rank) b.layout += " " + runner_->device(rank).name();
+    b.layout += fmt::format(", {} mode", mode_name(plan_.mode));
     return b;
 }
 

@@ -14,6 +14,7 @@
 #include "base/progress.h"
 #include "engine/scheduler.h"
 #include "engine/sequence_file.h"
+#include "plan/planner.h"
 
 namespace coterie {
 
@@ -21,17 +22,16 @@ struct EngineOptions {
     std::string devices;         // "" = "cpu"; "cpu:4" = four CPU ranks; "reference"
     std::string isa;             // of the CPU device; "" = the best there is
     int32_t threads = 0;         // 0: all usable cores
-    int64_t context_tokens = 0;  // of one sequence; 0: the model's, at most default_context_tokens
+    int64_t context_tokens = 0;  // of one sequence; 0: what fits, at most default_context_tokens
     int32_t parallel = 0;        // sequences at once; 0: 1
     int64_t step_rows = 0;       // 0: 512
     Type key_type = Type::F16, value_type = Type::F16;
     int32_t queue = 0;         // waiting generations before busy; 0: 64
     int32_t checkpoints = -1;  // of recurrent states; -1: chosen
     bool reuse_prefixes = true;
+    Mode mode = Mode::automatic;  // how the model is cut between several ranks
     Log log;
 };
-
-constexpr int64_t default_context_tokens = 8192;
 
 enum class EngineState : int32_t { ready = 0, degraded = 1, lost = 2 };
 
@@ -62,6 +62,7 @@ class Engine {
     const text::Tokenizer& tokenizer() const { return *tokenizer_; }
     const EngineOptions& options() const { return options_; }
     const Runner& runner() const { return *runner_; }
+    const Plan& plan() const { return plan_; }
     EngineState state() const;
     std::string state_reason() const;
     SchedulerStatistics statistics() const;
@@ -77,6 +78,7 @@ class Engine {
     std::shared_ptr<const Model> model_;
     std::shared_ptr<const text::Tokenizer> tokenizer_;
     EngineOptions options_;
+    Plan plan_;
     std::unique_ptr<Runner> runner_;
     std::unique_ptr<Scheduler> scheduler_;
 

@@ -1,34 +1,93 @@
 #include "engine/placement.h"
 
+#include <algorithm>
+#include <charconv>
+
 #include "base/failure.h"
 #include "device/cpu/cpu_device.h"
 #include "device/reference/reference_device.h"
+#include "device/thread_communicator.h"
 
 namespace coterie {
+namespace {
+
+// How long a rank waits for the others before it says who is missing: far more than a layer takes.
+constexpr std::chrono::seconds rank_deadline(120);
+constexpr int most_ranks = 16;
 
 // Up to this size a model's activations keep 16 bits on the CPU: small models feel the rounding to 8 and are
 // fast anyway (docs/decisions/0004-fine-activations.md).
 constexpr uint64_t fine_weight_bytes = uint64_t(512) << 20;
 
-std::vector<RankPlace> place(const Model& model, const DeviceRequest& request) {
-    const std::string& devices = request.devices;
+struct Words {
+    DeviceKind kind = DeviceKind::cpu;
+    int ranks = 1;
+};
+
+Words read(const std::string& devices) {
+    Words words;
+    const size_t colon = devices.find(':');
+    const std::string kind = devices.substr(0, colon);
+    if (kind == "reference")
+        words.kind = DeviceKind::reference;
+    else if (!kind.empty() && kind != "cpu")
+        fail(Status::invalid_argument, "devices '{}' are not known; use cpu, cpu:N or reference", devices);
+    if (colon == std::string::npos) return words;
+    const char *begin = devices.data() + colon + 1, *end = devices.data() + devices.size();
+    const auto [stop, error] = std::from_chars(begin, end, words.ranks);
+    if (error != std::errc{} || stop != end || words.ranks < 1 || words.ranks > most_ranks)
+        fail(Status::invalid_argument, "devices '{}' are not known; the number after the colon is 1 to {}",
+             devices, most_ranks);
+    return words;
+}
+
+std::unique_ptr<Device> make_device(DeviceKind kind, const Model& model, const DeviceRequest& request,
+                                    size_t ranks) {
+    if (kind == DeviceKind::reference) return std::make_unique<ReferenceDevice>();
+    if (kind != DeviceKind::cpu)
+        fail(Status::unsupported, "this build has no devices of kind {}", kind_name(kind));
+    CpuOptions options;
+    const int threads = request.threads > 0 ? request.threads : usable_cores();
+    options.threads = std::max(1, threads / int(ranks));
+    options.fine = model.weight_bytes() <= fine_weight_bytes;
+    if (!request.isa.empty()) options.isa = request.isa;
+    return std::make_unique<CpuDevice>(options);
+}
+
+}  // namespace
+
+Mode mode_named(const std::string& name) {
+    for (const Mode mode : {Mode::automatic, Mode::tensor, Mode::expert, Mode::layer})
+        if (name == mode_name(mode)) return mode;
+    fail(Status::invalid_argument, "mode '{}' is not known; auto, tensor, expert and layer are", name);
+}
+
+Machine machine_for(const DeviceRequest& request) {
+    const Words words = read(request.devices);
+    return live_machine(words.ranks, words.kind);
+}
+
+std::vector<RankPlace> place(const Model& model, const Plan& plan, const DeviceRequest& request) {
+    if (!plan.fits) fail(Status::out_of_memory, "{}", refusal_text(plan));
+    const size_t ranks = plan.ranks.size();
+    std::vector<std::unique_ptr<Communicator>> communicators;
+    if (ranks == 1)
+        communicators.push_back(std::make_unique<SoloCommunicator>());
+    else
+        communicators = make_thread_communicators(int(ranks), rank_deadline);
     std::vector<RankPlace> places;
-    std::unique_ptr<Device> device;
-    if (devices == "reference") {
-        device = std::make_unique<ReferenceDevice>();
-    } else if (devices.empty() || devices == "cpu") {
-        CpuOptions options;
-        options.threads = request.threads;
-        options.fine = model.weight_bytes() <= fine_weight_bytes;
-        if (!request.isa.empty()) options.isa = request.isa;
-        device = std::make_unique<CpuDevice>(options);
-    }
-    if (device) {
-        places.push_back(
-            {std::move(device), std::make_unique<SoloCommunicator>(), whole_share(model.numbers())});
-        return places;
-    }
-    fail(Status::invalid_argument, "devices '{}' are not known; use cpu or reference", devices);
+    for (size_t r = 0; r < ranks; ++r)
+        places.push_back({make_device(plan.ranks[r].kind, model, request, ranks), std::move(communicators[r]),
+                          plan.ranks[r].share});
+    return places;
+}
+
+std::vector<RankPlace> place(const Model& model, const DeviceRequest& request) {
+    PlanRequest wanted;
+    wanted.context_tokens = plan_page_tokens;
+    wanted.mode = request.mode;
+    wanted.checkpoints = 0;
+    return place(model, make_plan(model, machine_for(request), wanted), request);
 }
 
 }  // namespace coterie

@@ -24,20 +24,21 @@ void Runner::on_all(Function&& function) {
         fail(Status::device_lost,
              "a device of this engine failed earlier; create a new engine on the devices that are left");
     if (!team_) return function(*ranks_[0]);
-    try {
-        team_->run([&](int member) {
-            Rank& rank = *ranks_[size_t(member)];
-            try {
-                function(rank);
-            } catch (...) {
-                rank.communicator->abort();
-                throw;
+    // The first failure is kept before the others are told to stop: what they then say is its consequence.
+    team_->run([&](int member) {
+        Rank& rank = *ranks_[size_t(member)];
+        try {
+            function(rank);
+        } catch (...) {
+            {
+                const std::lock_guard lock(failure_mutex_);
+                if (!failure_) failure_ = std::current_exception();
+                failed_ = true;
             }
-        });
-    } catch (...) {
-        failed_ = true;
-        throw;
-    }
+            rank.communicator->abort();
+        }
+    });
+    if (failed_) std::rethrow_exception(failure_);
 }
 
 Runner::Runner(std::shared_ptr<const Model> model, std::vector<RankPlace> places, const RunnerShape& shape,
@@ -53,6 +54,9 @@ Runner::Runner(std::shared_ptr<const Model> model, std::vector<RankPlace> places
     }
     if (ranks_.size() > 1) team_ = std::make_unique<ThreadTeam>(int(ranks_.size()));
     const Hyperparameters& h = model_->numbers();
+    if (!model_->architecture().runs)
+        fail(Status::unsupported, "models of architecture '{}' can be planned, but not run yet",
+             h.architecture);
     on_all([&](Rank& rank) {
         CacheShape cache = cache_shape(h, rank.share);
         cache.key_type = shape_.key_type;
@@ -62,14 +66,23 @@ Runner::Runner(std::shared_ptr<const Model> model, std::vector<RankPlace> places
         StateShape states = state_shape(h, rank.share);
         states.slots = shape_.state_slots;
         const Work work = dry_run(*model_, rank.share, cache, {shape_.step_rows, shape_.step_outputs, 0});
-        if (!cache.layers.empty()) rank.cache = rank.device->make_cache(cache);
-        if (!states.layers.empty()) rank.states = rank.device->make_states(states);
+        // A rank may have no head of any layer.
+        if (cache.page_bytes() > 0) rank.cache = rank.device->make_cache(cache);
+        if (states.slot_bytes() > 0) rank.states = rank.device->make_states(states);
         rank.scratch = rank.device->allocate(work.scratch_bytes);
         rank.logits =
             rank.device->allocate(uint64_t(shape_.step_outputs) * uint64_t(h.vocabulary) * sizeof(float));
         rank.weights = load_weights(*model_, rank.share, *rank.device, shape_.context_tokens,
-                                    &rank == ranks_[0].get() ? progress : ProgressCallback{});
+                                    rank_progress(rank, progress));
     });
+}
+
+// The first rank reports for all, which load side by side; the others stop when it, or anyone, has failed.
+ProgressCallback Runner::rank_progress(const Rank& rank, const ProgressCallback& progress) {
+    const bool first = &rank == ranks_[0].get();
+    return [this, first, &progress](const char* what, uint64_t done, uint64_t total) {
+        return !failed_ && (!first || !progress || progress(what, done, total));
+    };
 }
 
 Runner::~Runner() = default;

@@ -1,7 +1,10 @@
 // Runs steps of a model placed on ranks: one device, weights, cache, states and scratch per rank; one thread
 // per rank when there are several. Everything is allocated here, nothing in a step. One caller at a time.
 #pragma once
+#include <atomic>
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -73,12 +76,15 @@ class Runner {
     void step_on(Rank& rank, const Step& step);
     template <typename Function>
     void on_all(Function&& function);
+    ProgressCallback rank_progress(const Rank& rank, const ProgressCallback& progress);
 
     std::shared_ptr<const Model> model_;
     RunnerShape shape_;
     std::vector<std::unique_ptr<Rank>> ranks_;
     std::unique_ptr<ThreadTeam> team_;  // one member per rank; absent for a lone rank
-    bool failed_ = false;               // a rank failed: nothing more is run
+    std::atomic<bool> failed_{false};   // a rank failed: nothing more is run
+    std::mutex failure_mutex_;
+    std::exception_ptr failure_;  // the first
 };
 
 }  // namespace coterie

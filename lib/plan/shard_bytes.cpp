@@ -56,9 +56,10 @@ ShardShape shard_shape(const TensorEntry& entry, const Hyperparameters& h, const
 
 uint64_t shard_bytes(const TensorEntry& entry, const ShardShape& shard, DeviceKind kind) {
     if (shard.empty()) return 0;
-    if (is_numbers(entry.kind)) return shard.elements() * sizeof(float);
+    // The reference device decodes everything.
+    if (is_numbers(entry.kind) || kind == DeviceKind::reference) return shard.elements() * sizeof(float);
     const Weight as_in_file(entry.type, shard.in, shard.out, shard.experts);
-    if (kind == DeviceKind::reference || entry.kind == Kind::gather) return as_in_file.bytes();
+    if (entry.kind == Kind::gather) return as_in_file.bytes();
     if (kind == DeviceKind::cpu)
         return uint64_t(cpu::PackedShape(entry.type, shard.out, shard.columns).bytes()) *
                uint64_t(shard.experts);

@@ -44,6 +44,17 @@ AT(coterie_engine_options, progress, 64);
 AT(coterie_engine_options, progress_user, 72);
 AT(coterie_engine_options, log, 80);
 AT(coterie_engine_options, log_user, 88);
+AT(coterie_engine_options, mode, 96);
+
+AT(coterie_plan_request, parallel, 4);
+AT(coterie_plan_request, context_tokens, 8);
+AT(coterie_plan_request, machine, 16);
+AT(coterie_plan_request, devices, 24);
+AT(coterie_plan_request, mode, 32);
+AT(coterie_plan_request, key_type, 40);
+AT(coterie_plan_request, value_type, 48);
+AT(coterie_plan_request, step_rows, 56);
+AT(coterie_plan_request, host_experts, 60);
 
 AT(coterie_engine_statistics, running, 4);
 AT(coterie_engine_statistics, waiting, 8);
