@@ -354,6 +354,12 @@ class TaggedMachine final : public AnswerMachine {
             queue_.insert(queue_.begin(), text.begin() + python_tag.size(), text.end());
             return;
         }
+        // Tags inside what wasn't a call are read again; endlessly many of them are not.
+        reread_ += text.size();
+        if (reread_ > most_reread) {
+            for (char byte : text) emit(byte);
+            return;
+        }
         if (!with_tag) {
             queue_.insert(queue_.begin(), text.begin(), text.end());
             return;
@@ -376,6 +382,8 @@ class TaggedMachine final : public AnswerMachine {
     std::string opened_by_, raw_, function_open_;
     std::unique_ptr<CallReader> reader_;
     int calls_before_ = 0;
+    size_t reread_ = 0;
+    static constexpr size_t most_reread = size_t{16} << 20;
     bool opens_alone_ = false;
     bool first_[256] = {};
 };

@@ -142,10 +142,16 @@ class Compiler {
     void settle(std::vector<bool>& property, bool (Compiler::*holds)(Node) const) {
         const auto& definitions = rules_.definitions();
         property.assign(definitions.size(), false);
-        for (bool changed = true; changed;) {
+        // Both ways in turn, as definitions mostly follow or precede their uses.
+        bool changed = true, forwards = false;
+        while (changed) {
             changed = false;
-            for (size_t i = definitions.size(); i-- > 0;)
-                if (!property[i] && (this->*holds)(definitions[i].body)) property[i] = changed = true;
+            for (size_t i = 0; i < definitions.size(); ++i) {
+                const size_t rule = forwards ? i : definitions.size() - 1 - i;
+                if (!property[rule] && (this->*holds)(definitions[rule].body))
+                    property[rule] = changed = true;
+            }
+            forwards = !forwards;
         }
     }
 

@@ -211,3 +211,27 @@ TEST_CASE("rubble of markup is read alike at any cut, and every call it yields h
         }
     }
 }
+
+TEST_CASE("a megabyte of openings that lead nowhere is read in one go, and none of it is lost") {
+    const std::pair<const char*, const char*> cases[] = {
+        {"hermes", "<tool_call>"},
+        {"hermes", "<tool_call>{\"arguments\":{\"a\":\""},
+        {"hermes", "<think>`"},
+        {"lfm2", "<|tool_call_start|>[f(a='"},
+        {"gemma4", "<|tool_call>call:f{a:"},
+        {"llama", "[f("},
+        {"deepseek", "<｜tool▁calls▁begin｜>"},
+        {"mistral", "[TOOL_CALLS]f[ARGS]"},
+    };
+    for (const auto& [family, unit] : cases) {
+        INFO(family << " " << unit);
+        std::string raw = "x";
+        while (raw.size() < (1 << 20)) raw += unit;
+        AnswerOptions options;
+        options.tools = true;
+        options.tools_json = R"([{"name": "f"}])";
+        const Answer answer = parse(answer_format(family), options, {raw});
+        CHECK(answer.content.size() == raw.size());
+        CHECK(answer.calls.empty());
+    }
+}
