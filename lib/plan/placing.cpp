@@ -149,6 +149,15 @@ std::vector<Work> Placing::work(const RankPlan& rank, const Plan& plan,
     return result;
 }
 
+// Depends on the layers held and the rows of a step, not on the context: searches ask again and again.
+uint64_t Placing::scratch_of(size_t index, const RankPlan& rank, const Plan& plan) const {
+    const std::array<int64_t, 4> key{int64_t(index), rank.share.layers.begin, rank.share.layers.end,
+                                     plan.step_rows};
+    const auto known = scratch_.find(key);
+    if (known != scratch_.end()) return known->second;
+    return scratch_[key] = work(rank, plan, {{plan.step_rows, plan.parallel, 0, 1}}).front().scratch_bytes;
+}
+
 Plan Placing::plan(int64_t context_tokens) const {
     const Hyperparameters& h = model_.numbers();
     const StepShape s = step_shape(h, request_, context_tokens);
@@ -192,8 +201,7 @@ Plan Placing::plan(int64_t context_tokens) const {
         rank.state_bytes = (state_shape(h, rank.share).slot_bytes() + extra_slot_bytes(h, rank.share)) *
                            uint64_t(s.state_slots);
         const uint64_t logits = uint64_t(s.parallel) * uint64_t(h.vocabulary) * sizeof(float);
-        rank.scratch_bytes =
-            work(rank, plan, {{s.step_rows, s.parallel, 0, 1}}).front().scratch_bytes + logits;
+        rank.scratch_bytes = scratch_of(r, rank, plan) + logits;
         // Staging of the largest meeting, twice: one may be read while the next is written.
         const uint64_t rows = uint64_t(s.step_rows) * uint64_t(h.embedding) * sizeof(float);
         const int64_t vocabulary = rank.share.vocabulary.end - rank.share.vocabulary.begin;
@@ -266,6 +274,7 @@ void Placing::predict(Plan& plan) const {
                                      {1, 1, position, 1},
                                      {plan.parallel, plan.parallel, position, plan.parallel}};
     std::vector<double> seconds(steps.size(), 0.0);
+    double longest = 0;
     std::vector<double> factors;
     for (const DryStep& step : steps) {
         const double all = h.router.experts,
@@ -283,6 +292,10 @@ void Placing::predict(Plan& plan) const {
             if (plan.ranks[r].share.sums() && w.reductions > 0)
                 time += double(w.reductions) *
                         reduction_seconds(double(w.reduction_bytes) / double(w.reductions), ranks, slowest);
+            if (i == 1 && time > longest) {
+                longest = time;
+                plan.decode_work = w;
+            }
             if (plan.mode != Mode::layer) {
                 seconds[i] = std::max(seconds[i], time);
                 continue;

@@ -1,6 +1,8 @@
 // One way to place a model: shares and bytes per rank for a context, and its speed. planner.cpp tries ways
 // and chooses.
 #pragma once
+#include <array>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,7 +41,7 @@ class Placing {
   private:
     MachineDevice device_of(size_t rank) const;
     void cut(int64_t context_tokens, std::vector<Share>& shares) const;
-    uint64_t weights_of(const Share& share, DeviceKind kind) const;
+    uint64_t scratch_of(size_t index, const RankPlan& rank, const Plan& plan) const;
     std::vector<Work> work(const RankPlan& rank, const Plan& plan, const std::vector<DryStep>& steps) const;
 
     const Model& model_;
@@ -55,6 +57,7 @@ class Placing {
     std::vector<double> layer_weights_;  // [layers], layer mode
     double first_weights_ = 0, last_weights_ = 0;
     std::vector<double> expert_bytes_;
+    mutable std::map<std::array<int64_t, 4>, uint64_t> scratch_;  // found so far
 };
 
 }  // namespace coterie

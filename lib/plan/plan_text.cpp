@@ -92,6 +92,13 @@ std::string plan_text(const Plan& p) {
             p.parallel == 1
                 ? ""
                 : fmt::format(", {} sequences together {:.1f} tokens/s", p.parallel, p.batch_rate)));
+        const Work& w = p.decode_work;
+        line(fmt::format("a token    reads {} on the slowest rank, in {} operations{}",
+                         bytes_text(w.weight_bytes + w.cache_bytes), w.operations,
+                         w.reductions == 0
+                             ? ""
+                             : fmt::format(" and {} meetings of {}", w.reductions,
+                                           bytes_text(w.reduction_bytes / uint64_t(w.reductions)))));
         if (p.largest_context > p.context_tokens)
             line(fmt::format("room for   {} tokens of context", p.largest_context));
     }

@@ -57,6 +57,7 @@ struct Plan {
     double prefill_rate = 0;  // of a prompt, in full steps
     double decode_rate = 0;   // of one sequence alone
     double batch_rate = 0;    // of all parallel sequences together
+    Work decode_work;         // of one token of one sequence, on the rank that takes longest
 
     uint64_t host_bytes = 0;               // tables and experts left on the host
     int32_t host_experts = 0;              // of every layer
