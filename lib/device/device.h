@@ -220,7 +220,8 @@ class Device {
     // ---------------------------------------------------------------------------------------------------
     virtual void begin(const Step& step) { (void)step; }  // new contents; called before a step's operations
     virtual void wait() {}                                // until all calls so far are done
-    // Runs calls, or replays what they recorded under the same key. Here: runs them.
+    // Runs calls, or replays what they recorded under the same key: the same calls at the same addresses, for
+    // a step of the same shape with other contents. Here: runs them.
     virtual void replay(uint64_t key, const std::function<void()>& calls) {
         (void)key;
         calls();

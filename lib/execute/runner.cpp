@@ -114,8 +114,27 @@ void Runner::check(const Step& step) const {
                  model_->numbers().vocabulary);
 }
 
-void Runner::step_on(Rank& rank, const Step& step) {
-    rank.device->begin(step);
+// Steps that give each sequence one token come again and again in the same shape: they are recorded and
+// replayed. A prompt's chunks are not, their shapes seldom return.
+uint64_t Runner::replay_key() const {
+    const auto one_row = [](const Span& span) { return span.rows == 1; };
+    if (!std::all_of(step_.spans.begin(), step_.spans.end(), one_row)) return 0;
+    return (uint64_t(step_.rows()) << 32) | uint64_t(step_.outputs.size() + 1);
+}
+
+void Runner::step_on(Rank& rank) {
+    rank.device->begin(step_);
+    const uint64_t key = replay_key();
+    // What the calls refer to keeps its place for as long as the runner lives.
+    if (key != 0)
+        rank.device->replay(key, [this, &rank] { forward(rank); });
+    else
+        forward(rank);
+    rank.device->wait();
+}
+
+void Runner::forward(Rank& rank) {
+    const Step& step = step_;
     Scratch scratch(rank.scratch->data(), rank.scratch->bytes());
     Pass pass{*rank.device,
               *rank.communicator,
@@ -129,14 +148,14 @@ void Runner::step_on(Rank& rank, const Step& step) {
               Rows(static_cast<float*>(rank.logits->data()), int64_t(step.outputs.size()),
                    model_->numbers().vocabulary)};
     model_->architecture().forward(pass);
-    rank.device->wait();
 }
 
 void Runner::run(const Step& step, std::span<float> logits) {
     check(step);
     const size_t wanted = step.outputs.size() * size_t(model_->numbers().vocabulary);
     COTERIE_CHECK(logits.size() >= wanted);
-    on_all([&](Rank& rank) { step_on(rank, step); });
+    step_ = step;
+    on_all([&](Rank& rank) { step_on(rank); });
     // Any rank with the head has all logits: the ranks gathered them.
     for (const std::unique_ptr<Rank>& rank : ranks_)
         if (rank->share.has_head) {

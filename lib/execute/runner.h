@@ -73,13 +73,16 @@ class Runner {
   private:
     struct Rank;
     void check(const Step& step) const;
-    void step_on(Rank& rank, const Step& step);
+    uint64_t replay_key() const;
+    void step_on(Rank& rank);
+    void forward(Rank& rank);
     template <typename Function>
     void on_all(Function&& function);
     ProgressCallback rank_progress(const Rank& rank, const ProgressCallback& progress);
 
     std::shared_ptr<const Model> model_;
     RunnerShape shape_;
+    Step step_;  // that runs; always this object, so that recorded calls find it again
     std::vector<std::unique_ptr<Rank>> ranks_;
     std::unique_ptr<ThreadTeam> team_;  // one member per rank; absent for a lone rank
     std::atomic<bool> failed_{false};   // a rank failed: nothing more is run
