@@ -132,9 +132,10 @@ SequenceBinding Engine::binding() const {
     b.state_bytes = runner_->state_bytes();
     b.vocabulary = model_->numbers().vocabulary;
     const double original = model_->numbers().rope.scaling.original_context;
-    b.layout = fmt::format("keys {}, values {}, {} context, ranks", type_name(options_.key_type),
+    b.layout = fmt::format("keys {}, values {}, {} context, {} mode, ranks", type_name(options_.key_type),
                            type_name(options_.value_type),
-                           original > 0 && double(options_.context_tokens) > original ? "long" : "short");
+                           original > 0 && double(options_.context_tokens) > original ? "long" : "short",
+                           mode_name(plan_.mode));
     for (int rank = 0; rank < runner_->ranks(); ++rank) b.layout += " " + runner_->device(rank).name();
     b.layout += fmt::format(", {} mode", mode_name(plan_.mode));
     return b;

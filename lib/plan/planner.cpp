@@ -188,7 +188,8 @@ class Planner {
         } else {
             plan.suggestions.push_back("no context would fit");
         }
-        if (request_.key_type != Type::Q8_0 || request_.value_type != Type::Q8_0) {
+        const bool q8_0 = h_.key_dim % 32 == 0 && h_.value_dim % 32 == 0;
+        if (q8_0 && (request_.key_type != Type::Q8_0 || request_.value_type != Type::Q8_0)) {
             PlanRequest other = request_;
             other.key_type = other.value_type = Type::Q8_0;
             std::vector<Candidate> smaller;
@@ -245,7 +246,7 @@ class Planner {
     std::string obstacle_;
 };
 
-void check(const Machine& machine, const PlanRequest& r) {
+void check(const Hyperparameters& h, const Machine& machine, const PlanRequest& r) {
     if (machine.devices.empty() || machine.devices.size() > 64)
         fail(Status::invalid_argument, "the machine '{}' has {} devices; a plan needs 1 to 64", machine.name,
              machine.devices.size());
@@ -258,6 +259,11 @@ void check(const Machine& machine, const PlanRequest& r) {
     for (const Type type : {r.key_type, r.value_type})
         if (type != Type::F16 && type != Type::Q8_0 && type != Type::F32)
             fail(Status::invalid_argument, "the cache can be F16, Q8_0 or F32, not {}", type_name(type));
+    if ((r.key_type == Type::Q8_0 && h.key_dim % 32) || (r.value_type == Type::Q8_0 && h.value_dim % 32))
+        fail(Status::unsupported,
+             "a Q8_0 cache needs heads with a multiple of 32 numbers, but this model's keys have {} and its "
+             "values {}; use an f16 cache",
+             h.key_dim, h.value_dim);
     if (r.mode == Mode::single && machine.devices.size() > 1)
         fail(Status::invalid_argument, "{} devices can't be used as one; choose tensor, expert or layer mode",
              machine.devices.size());
@@ -269,7 +275,7 @@ void check(const Machine& machine, const PlanRequest& r) {
 }  // namespace
 
 Plan make_plan(const Model& model, const Machine& machine, const PlanRequest& request) {
-    check(machine, request);
+    check(model.numbers(), machine, request);
     return Planner(model, machine, request).run();
 }
 

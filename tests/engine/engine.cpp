@@ -2,10 +2,13 @@
 // once equal each alone.
 #include "engine/engine.h"
 
+#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "catch.h"
+#include "model/golden.h"
 
 using namespace coterie;
 using namespace std::chrono_literals;
@@ -114,4 +117,71 @@ TEST_CASE("cancel, limits and refusals") {
     endless->cancel();
     drain(*endless);
     CHECK(endless->reason() == FinishReason::cancelled);
+}
+
+TEST_CASE("a Q8_0 cache works with every architecture whose heads allow it, and is refused in words else") {
+    for (const std::string& name : golden::names("")) {
+        CAPTURE(name);
+        const golden::Case c = golden::load(name);
+        const auto model = Model::open(c.path);
+        const auto tokenizer =
+            std::make_shared<const text::Tokenizer>(text::Tokenizer::from_gguf(model->file()));
+        EngineOptions o;
+        o.threads = 1;
+        o.context_tokens = 256;
+        o.key_type = o.value_type = Type::Q8_0;
+        if (model->numbers().key_dim % 32 == 0 && model->numbers().value_dim % 32 == 0) {
+            Engine engine(model, tokenizer, o);
+            const auto g = engine.submit(greedy(c.prompt, 8));
+            CHECK(drain(*g).size() == 8);
+            CHECK(g->reason() == FinishReason::token_limit);
+        } else {
+            try {
+                Engine engine(model, tokenizer, o);
+                FAIL("it was not refused");
+            } catch (const Failure& failure) {
+                CHECK(failure.status() == Status::unsupported);
+                CHECK(failure.message().find("multiple of 32") != std::string::npos);
+            }
+        }
+    }
+}
+
+TEST_CASE("many threads, forks, saves and cancels at once") {
+    const Loaded l("nano-qwen35moe-f32");
+    EngineOptions o = exact(3);
+    o.devices = "cpu";
+    o.threads = 1;
+    Engine engine(l.model, l.tokenizer, o);
+    const std::vector<int32_t> prompt = l.tokens("prompt"), want = l.tokens("greedy");
+    std::vector<std::thread> threads;
+    std::vector<int> wrong(6, 0);
+    for (size_t t = 0; t < wrong.size(); ++t)
+        threads.emplace_back([&, t] {
+            for (int i = 0; i < 4; ++i) {
+                const auto g = engine.submit(greedy(prompt, 12));
+                if (t % 3 == 0) {
+                    const auto child = engine.fork(*g, greedy({}, 6));
+                    const size_t at = size_t(child->statistics().prompt_tokens) - prompt.size();
+                    const std::vector<int32_t> got = drain(*child);
+                    wrong[t] +=
+                        got != std::vector<int32_t>(want.begin() + long(at), want.begin() + long(at + 6));
+                }
+                if (t % 3 == 1) engine.save(*g, "engine-threads-" + std::to_string(t) + ".sequence");
+                if (t % 3 == 2 && i == 1) g->cancel();
+                const std::vector<int32_t> got = drain(*g);
+                if (g->reason() == FinishReason::token_limit)
+                    wrong[t] += got != std::vector<int32_t>(want.begin(), want.begin() + 12);
+                engine.statistics();
+            }
+        });
+    for (std::thread& thread : threads) thread.join();
+    for (const int w : wrong) CHECK(w == 0);
+    for (const int t : {1, 4}) {
+        const std::string path = "engine-threads-" + std::to_string(t) + ".sequence";
+        const std::vector<int32_t> saved = engine.restore(path);
+        CHECK(saved.size() >= prompt.size());
+        std::remove(path.c_str());
+    }
+    CHECK(engine.statistics().pages_held == 0);
 }
