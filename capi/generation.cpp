@@ -187,6 +187,7 @@ coterie_event next_event(coterie_generation& g, int64_t timeout_ms) {
                 std::vector<text::AnswerEvent> events;
                 g.parser->push(piece.text, events);
                 g.events.insert(g.events.end(), events.begin(), events.end());
+                if (piece.logprobs) return token_event(g, std::move(piece));
                 break;
             }
             case Generation::Next::finished: {

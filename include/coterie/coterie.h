@@ -288,7 +288,8 @@ COTERIE_API coterie_status coterie_chat(coterie_engine* engine, const char* mess
                                         coterie_generation** generation, coterie_error* error);
 
 #define COTERIE_EVENT_NONE 0        /* nothing came within timeout_ms */
-#define COTERIE_EVENT_TOKEN 1       /* coterie_generate, coterie_complete, COTERIE_RAW: a token, and the text it completes */
+#define COTERIE_EVENT_TOKEN 1       /* coterie_generate, coterie_complete, COTERIE_RAW: a token, and the text it completes;
+                                       of a sorted chat only with COTERIE_LOGPROBS, before the events of its text */
 #define COTERIE_EVENT_CONTENT 2     /* coterie_chat: text of the answer */
 #define COTERIE_EVENT_REASONING 3   /* coterie_chat: text of the thinking before it */
 #define COTERIE_EVENT_TOOL_CALL 4   /* coterie_chat: a call begins: call, id, name */

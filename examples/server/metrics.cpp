@@ -1,0 +1,70 @@
+// The text that /metrics answers.
+#include "metrics.h"
+
+#include <fmt/format.h>
+
+#include "models.h"
+
+namespace server {
+namespace {
+
+void put(std::string& text, const char* name, const char* kind, const char* help, double value) {
+    text += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n{0} {3}\n", name, help, kind, value);
+}
+
+std::string label(const std::string& value) {
+    std::string text;
+    for (const char c : value) {
+        if (c == '\\' || c == '"') text += '\\';
+        text += c == '\n' ? ' ' : c;
+    }
+    return text;
+}
+
+}  // namespace
+
+void Metrics::count(const std::string& path, int status) {
+    std::lock_guard lock(mutex_);
+    ++requests_[{path, status}];
+}
+
+std::string Metrics::text(const ModelPool& pool) const {
+    std::string text;
+    const double prompt_s = double(prompt_us) / 1e6, generation_s = double(generation_us) / 1e6;
+    put(text, "llamacpp:prompt_tokens_total", "counter", "Prompt tokens processed.", double(prompt_tokens));
+    put(text, "llamacpp:prompt_seconds_total", "counter", "Time spent on prompts.", prompt_s);
+    put(text, "llamacpp:tokens_predicted_total", "counter", "Tokens generated.", double(generated_tokens));
+    put(text, "llamacpp:tokens_predicted_seconds_total", "counter", "Time spent generating.", generation_s);
+    put(text, "llamacpp:prompt_tokens_seconds", "gauge", "Average prompt tokens per second.",
+        prompt_s > 0 ? double(prompt_tokens) / prompt_s : 0);
+    put(text, "llamacpp:predicted_tokens_seconds", "gauge", "Average generated tokens per second.",
+        generation_s > 0 ? double(generated_tokens) / generation_s : 0);
+    put(text, "coterie_cached_tokens_total", "counter", "Prompt tokens found in the cache.",
+        double(cached_tokens));
+    put(text, "coterie_cancelled_total", "counter", "Generations whose client went away.", double(cancelled));
+    int64_t running = 0, waiting = 0;
+    std::string models;
+    pool.visit([&](const LoadedModel& m) {
+        const coterie_engine_statistics s = m.engine->statistics();
+        running += s.running;
+        waiting += s.waiting;
+        const std::string name = label(m.facts.name);
+        models += fmt::format("coterie_model_bytes{{model=\"{}\"}} {}\n", name, m.bytes);
+        models += fmt::format("coterie_model_pages{{model=\"{}\"}} {}\n", name, s.pages);
+        models += fmt::format("coterie_model_pages_held{{model=\"{}\"}} {}\n", name, s.pages_held);
+        models += fmt::format("coterie_model_pages_cached{{model=\"{}\"}} {}\n", name, s.pages_cached);
+        models += fmt::format("coterie_model_state{{model=\"{}\"}} {}\n", name,
+                              coterie_engine_state(m.engine->get()));
+    });
+    put(text, "llamacpp:requests_processing", "gauge", "Generations running.", double(running));
+    put(text, "llamacpp:requests_deferred", "gauge", "Generations waiting.", double(waiting));
+    text += models;
+    text += "# HELP coterie_requests_total Requests answered.\n# TYPE coterie_requests_total counter\n";
+    std::lock_guard lock(mutex_);
+    for (const auto& [key, n] : requests_)
+        text += fmt::format("coterie_requests_total{{path=\"{}\",status=\"{}\"}} {}\n", label(key.first),
+                            key.second, n);
+    return text;
+}
+
+}  // namespace server

@@ -1,0 +1,41 @@
+// What the server was told on its command line and by the environment, in one place: the command line wins.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace server {
+
+struct Settings {
+    std::string host = "127.0.0.1";
+    int port = 11434;
+    std::string api_key;
+    bool insecure = false;  // listen beyond this machine without a key
+    int parallel = 4;
+    int64_t context = 0;  // tokens of one sequence; 0: the model's, at most the engine's default
+    std::string devices, key_value_type;
+    int threads = 0;
+    double keep_alive = 300;  // seconds; negative: for ever
+    int max_models = 3;
+    int max_queue = 512;
+    std::string models_dir;
+    std::vector<std::string> origins;            // allowed beside the usual ones
+    std::map<std::string, std::string> aliases;  // name -> file or stored name
+    int64_t max_body = int64_t(64) << 20;
+    int max_connections = 512;
+    int drain_seconds = 30;
+    bool debug = false;
+};
+
+// Ollama's variables where they are set. Numbers that can't be read keep the default and leave a warning.
+void read_environment(Settings& settings, std::vector<std::string>& warnings);
+std::string effective_values(const Settings& settings);  // lines for the start
+
+// Ollama's keep_alive: a number of seconds, "1h30m", or a number in a string; negative: for ever. Throws
+// std::invalid_argument.
+double parse_duration(const std::string& text);
+bool is_loopback(const std::string& host);
+
+}  // namespace server
