@@ -95,7 +95,7 @@ Facts facts_of(json stored) {
     f.parameter_size = stored["parameter_size"];
     f.quantization = stored["quantization_level"];
     f.stored = std::move(stored);
-    if (f.path.empty()) return f;
+    if (f.path.empty() || !f.stored["problem"].get_ref<const std::string&>().empty()) return f;
     const Header header = header_of(f.path);
     f.model_info = header.metadata;
     f.architecture = text_in(f.model_info, "general.architecture");

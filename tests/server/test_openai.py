@@ -9,6 +9,7 @@ import openai
 import pytest
 import requests
 
+LONG = "root ::= [a-z]{700}"  # of an answer: no model ends it earlier
 HELLO = [{"role": "user", "content": "Hello"}]
 
 
@@ -147,11 +148,12 @@ def running(server):
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_client_that_goes_ends_its_generation(server, stream):
-    body = json.dumps({"model": "llama", "messages": HELLO, "stream": stream,
-                       "options": {"num_predict": 1000000, "num_ctx": 0}}).encode()
+    # Many answers that can't end by themselves before their context is full.
+    body = json.dumps({"model": "llama", "prompt": ["Hello"] * 64, "n": 4, "stream": stream,
+                       "grammar": LONG}).encode()
     host, port = server.url[7:].split(":")
     with socket.create_connection((host, int(port))) as connection:
-        connection.sendall(b"POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         assert wait_for(lambda: running(server) > 0)
     assert wait_for(lambda: running(server) == 0)
 
@@ -207,8 +209,8 @@ def test_the_end_lets_running_answers_finish(start, store):
     answer = {}
 
     def one():
-        answer["reply"] = requests.post(server.url + "/api/generate", json={
-            "model": "tiny", "prompt": "x", "options": {"num_predict": 200}, "stream": False}, timeout=120)
+        answer["reply"] = requests.post(server.url + "/v1/completions", json={
+            "model": "tiny", "prompt": "x", "grammar": LONG, "n": 4, "max_tokens": 700}, timeout=120)
 
     thread = threading.Thread(target=one)
     thread.start()
@@ -216,4 +218,4 @@ def test_the_end_lets_running_answers_finish(start, store):
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(60) == 0
     thread.join()
-    assert answer["reply"].json()["done"]
+    assert len(answer["reply"].json()["choices"]) == 4
