@@ -1,7 +1,7 @@
 // Serves the page. A browser that asks for HTML gets it; Ollama's clients get the line that they look for.
 #include "page.h"
 
-#include "page_files.h"
+#include <page_files.h>  // made by the build
 
 namespace server {
 
