@@ -19,12 +19,13 @@ uint64_t fresh_seed() {
     return seed != 0 ? seed : 1;
 }
 
-GenerationRequest read_request(const coterie_generation_options& o) {
+GenerationRequest read_request(const coterie_generation_options& o, const ModelData& model) {
     GenerationRequest r;
     SamplingOptions& s = r.sampling;
+    s = model.sampling_defaults();
     if (o.temperature != 0) s.temperature = o.temperature;
     if (o.top_p != 0) s.top_p = o.top_p;
-    s.min_p = o.min_p;
+    if (o.min_p != 0) s.min_p = o.min_p;
     if (o.typical_p != 0) s.typical_p = o.typical_p;
     if (o.top_k != 0) s.top_k = std::max(o.top_k, 0);
     if (o.repeat_penalty != 0) s.repeat_penalty = o.repeat_penalty;
@@ -52,8 +53,19 @@ GenerationRequest read_request(const coterie_generation_options& o) {
 
 // A schema governs the content: with a format its grammar has the family's thinking and markup before it.
 std::shared_ptr<const text::Grammar> read_grammar(const coterie_generation_options& o,
-                                                  const text::AnswerFormat* format,
-                                                  text::ThinkingStart thinking) {
+                                                  const text::AnswerFormat* format, const Reading& reading) {
+    const text::ThinkingStart thinking = reading.thinking;
+    const std::string_view choice = o.tool_choice ? o.tool_choice : "auto";
+    if (choice != "auto" && choice != "none") {
+        if (!format || reading.answer.tools_json.empty())
+            fail(Status::invalid_argument, "tool_choice '{}' needs a chat with tools", choice);
+        if (o.json_schema || o.grammar)
+            fail(Status::invalid_argument, "tool_choice '{}' can't be combined with a schema or a grammar",
+                 choice);
+        text::ToolChoice c;
+        if (choice != "required") c.kind = text::ToolChoice::Kind::named, c.name = choice;
+        return text::tool_call_grammar(*format, reading.answer.tools_json, c, {thinking, {}});
+    }
     if (o.json_schema && o.grammar) fail(Status::invalid_argument, "give json_schema or grammar, not both");
     if (o.json_schema) {
         const std::string_view schema = std::string_view(o.json_schema) == "{}" ? "" : o.json_schema;
@@ -68,9 +80,9 @@ std::shared_ptr<const text::Grammar> read_grammar(const coterie_generation_optio
 template <typename Submit>
 coterie_generation* start(const std::shared_ptr<EngineData>& engine, const coterie_generation_options& o,
                           Reading reading, Submit&& submit) {
-    GenerationRequest request = read_request(o);
+    GenerationRequest request = read_request(o, *engine->model);
     const text::AnswerFormat* format = reading.format ? &*reading.format : nullptr;
-    if (auto grammar = read_grammar(o, format, reading.thinking)) {
+    if (auto grammar = read_grammar(o, format, reading)) {
         const bool waits = o.grammar && format && reading.answer.thinking_open;
         const std::string until = waits ? format->think_close : std::string();
         request.constraint = std::make_unique<GrammarConstraint>(
@@ -246,7 +258,8 @@ coterie_status coterie_chat(coterie_engine* engine, const char* messages_json, c
         const text::AnswerFormat format = data->model->answer_format(c.chat_template);
         reading.thinking = text::thinking_start(format, prompt);
         reading.answer.thinking_open = text::prompt_opens_thinking(format, prompt);
-        reading.answer.tools = tools_json != nullptr;
+        const bool no_calls = o.tool_choice && std::string_view(o.tool_choice) == "none";
+        reading.answer.tools = tools_json != nullptr && !no_calls;
         if (tools_json) reading.answer.tools_json = tools_json;
         // The prompt grows from turn to turn, so ids differ within a conversation.
         reading.answer.id_seed = std::hash<std::string>{}(prompt);

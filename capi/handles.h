@@ -32,6 +32,8 @@ class ModelData {
     bool has_chat_template() const;
     text::AnswerFormat answer_format(const char* template_override) const;
     std::shared_ptr<const text::TokenTrie> token_trie() const;
+    // What a zero in coterie_generation_options stands for; source tells where it comes from.
+    SamplingOptions sampling_defaults(const char** source = nullptr) const;
     std::string render(const char* messages_json, const char* tools_json,
                        const coterie_chat_options& options) const;
 

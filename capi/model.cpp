@@ -106,15 +106,55 @@ static std::string value_text(const gguf::File& file, std::string_view key, cons
     }
 }
 
-static std::string sampling_defaults(const gguf::File& file) {
-    nlohmann::ordered_json defaults = nlohmann::ordered_json::object();
-    for (const char* name :
-         {"temp", "top_k", "top_p", "min_p", "typ_p", "penalty_repeat", "penalty_last_n", "penalty_freq",
-          "penalty_present", "xtc_probability", "xtc_threshold", "mirostat"}) {
-        const std::string key = std::string("general.sampling.") + name;
-        if (file.find(key)) defaults[name] = *file.get_float(key);
+// What the makers of a family recommend for its models.
+static bool family_defaults(const std::string& architecture, SamplingOptions& s) {
+    if (architecture == "qwen3" || architecture == "qwen3moe" || architecture == "qwen3next") {
+        s.temperature = 0.7f, s.top_p = 0.8f, s.top_k = 20;
+    } else if (architecture == "qwen35" || architecture == "qwen35moe" || architecture == "qwen4exp") {
+        s.temperature = 1.0f, s.top_p = 0.95f, s.top_k = 20;
+    } else if (architecture == "gemma3") {
+        s.temperature = 1.0f, s.top_p = 0.95f, s.top_k = 64;
+    } else if (architecture == "gpt-oss" || architecture == "gptoss") {
+        s.temperature = 1.0f, s.top_p = 1.0f, s.top_k = 0;
+    } else {
+        return false;
     }
-    return defaults.dump();
+    return true;
+}
+
+SamplingOptions ModelData::sampling_defaults(const char** source) const {
+    SamplingOptions s;
+    const char* from = family_defaults(model->numbers().architecture, s) ? "family" : "library";
+    const gguf::File& file = model->file();
+    const auto read = [&](const char* name, auto& option) {
+        const std::optional<double> value = file.get_float(std::string("general.sampling.") + name);
+        if (!value) return;
+        option = static_cast<std::remove_reference_t<decltype(option)>>(*value);
+        from = "file";
+    };
+    read("temp", s.temperature);
+    read("top_k", s.top_k);
+    read("top_p", s.top_p);
+    read("min_p", s.min_p);
+    read("penalty_repeat", s.repeat_penalty);
+    read("penalty_last_n", s.penalty_tokens);
+    s.check();
+    if (source) *source = from;
+    return s;
+}
+
+static std::string defaults_json(const ModelData& data) {
+    const char* source = nullptr;
+    const SamplingOptions s = data.sampling_defaults(&source);
+    return nlohmann::ordered_json{{"temperature", s.temperature},
+                                  {"top_k", s.top_k},
+                                  {"top_p", s.top_p},
+                                  {"min_p", s.min_p},
+                                  {"typical_p", s.typical_p},
+                                  {"repeat_penalty", s.repeat_penalty},
+                                  {"penalty_tokens", s.penalty_tokens},
+                                  {"source", source}}
+        .dump();
 }
 
 }  // namespace coterie::capi
@@ -174,9 +214,8 @@ coterie_status coterie_model_metadata(const coterie_model* model, const char* ke
 
 coterie_status coterie_model_sampling_defaults(const coterie_model* model, char* buffer, size_t capacity,
                                                size_t* needed, coterie_error* error) {
-    return guard(error, [&] {
-        write_text(sampling_defaults(need(model, "model").data->model->file()), buffer, capacity, needed);
-    });
+    return guard(error,
+                 [&] { write_text(defaults_json(*need(model, "model").data), buffer, capacity, needed); });
 }
 
 coterie_status coterie_tokenize(const coterie_model* model, const char* text, size_t length, uint32_t flags,

@@ -69,21 +69,32 @@ void Conversation::ask(const std::string& text, const ChatSettings& settings, co
     coterie_chat_options chat = COTERIE_CHAT_OPTIONS_INIT;
     chat.thinking = settings.thinking;
     const auto lenient = nlohmann::json::error_handler_t::replace;
-    coterie::Generation generation =
-        engine_.chat(messages.dump(-1, ' ', false, lenient), {}, chat, settings.options());
+    const std::string answer = follow(
+        engine_.chat(messages.dump(-1, ' ', false, lenient), {}, chat, settings.options()), stop, show);
+    messages_.push_back(question);
+    messages_.push_back({{"role", "assistant"}, {"content", answer}});
+}
+
+void Conversation::complete(const std::string& text, const ChatSettings& settings,
+                            const std::atomic<bool>& stop,
+                            const std::function<void(const std::string&, bool)>& show) {
+    follow(engine_.complete(text, settings.options()), stop, show);
+}
+
+std::string Conversation::follow(coterie::Generation generation, const std::atomic<bool>& stop,
+                                 const std::function<void(const std::string&, bool)>& show) {
     std::string answer;
     coterie_event event;
     for (;;) {
         if (stop.load()) generation.cancel();
         if (!generation.next(event, 100)) continue;
         if (event.kind == COTERIE_EVENT_FINISHED) break;
-        if (event.kind != COTERIE_EVENT_CONTENT && event.kind != COTERIE_EVENT_REASONING) continue;
-        const std::string piece(event.text, event.length);
         const bool reasoning = event.kind == COTERIE_EVENT_REASONING;
+        if (!reasoning && event.kind != COTERIE_EVENT_CONTENT && event.kind != COTERIE_EVENT_TOKEN) continue;
+        const std::string piece(event.text, event.length);
         if (!reasoning) answer += piece;
         show(piece, reasoning);
     }
     last_ = generation.statistics();
-    messages_.push_back(question);
-    messages_.push_back({{"role", "assistant"}, {"content", answer}});
+    return answer;
 }

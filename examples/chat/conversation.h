@@ -29,9 +29,15 @@ class Conversation {
     // Streams the answer: reasoning is true for text of the thinking. Stops when `stop` becomes true.
     void ask(const std::string& text, const ChatSettings& settings, const std::atomic<bool>& stop,
              const std::function<void(const std::string& piece, bool reasoning)>& show);
+    // Streams the continuation of a text, apart from the conversation.
+    void complete(const std::string& text, const ChatSettings& settings, const std::atomic<bool>& stop,
+                  const std::function<void(const std::string& piece, bool reasoning)>& show);
     const coterie_generation_statistics& last() const { return last_; }
 
   private:
+    // All of a generation, shown as it comes; returns what is not reasoning.
+    std::string follow(coterie::Generation generation, const std::atomic<bool>& stop,
+                       const std::function<void(const std::string& piece, bool reasoning)>& show);
     coterie::Engine& engine_;
     std::string system_;
     nlohmann::json messages_ = nlohmann::json::array();

@@ -78,6 +78,16 @@ struct Program {
         if (stop_answer.load()) std::cout << "[stopped]\n";
     }
 
+    // Without the chat template: what a base model is for.
+    void continue_texts(const std::vector<std::string>& texts) {
+        for (const std::string& text : texts) {
+            std::cout << text << std::flush;
+            conversation.complete(text, settings, stop_answer,
+                                  [](const std::string& piece, bool) { std::cout << piece << std::flush; });
+            std::cout << "\n";
+        }
+    }
+
     // Per second of the last answer.
     void speed(std::FILE* to) const {
         const coterie_generation_statistics& s = conversation.last();
@@ -156,7 +166,7 @@ struct Arguments {
     std::vector<std::string> prompts;
     int threads = 0;
     int64_t context = 0;
-    bool quiet = false;
+    bool quiet = false, raw = false;
     ChatSettings settings;
     double temperature = -1;
 };
@@ -187,7 +197,9 @@ void run(Arguments& a) {
     if (!a.system.empty()) program.conversation.set_system(a.system);
     std::signal(SIGINT, on_interrupt);
 
-    if (!a.prompts.empty()) {
+    if (a.raw) {
+        program.continue_texts(a.prompts);
+    } else if (!a.prompts.empty()) {
         for (const std::string& prompt : a.prompts) program.answer(prompt);
     } else if (!isatty(STDIN_FILENO)) {
         const std::string text((std::istreambuf_iterator<char>(std::cin)), std::istreambuf_iterator<char>());
@@ -224,6 +236,7 @@ int main(int argc, char** argv) {
         "--think", [&] { a.settings.thinking = 1; }, "Turn thinking on where the template can");
     app.add_flag_callback(
         "--no-think", [&] { a.settings.thinking = -1; }, "Turn thinking off where the template can");
+    app.add_flag("--raw", a.raw, "Continue the --prompt text as it stands, without the chat template");
     app.add_flag("-q,--quiet", a.quiet, "Only the answer");
     CLI11_PARSE(app, argc, argv);
     try {

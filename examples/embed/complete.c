@@ -14,7 +14,8 @@ int main(int argc, char** argv) {
     if (argc == 3 && coterie_model_open(argv[1], NULL, &model, &error) == COTERIE_OK &&
         coterie_engine_create(model, NULL, &engine, &error) == COTERIE_OK &&
         coterie_complete(engine, argv[2], &options, &generation, &error) == COTERIE_OK)
-        while (coterie_generation_next(generation, &event, -1, &error) == COTERIE_OK && event.kind != COTERIE_EVENT_FINISHED)
+        while (coterie_generation_next(generation, &event, -1, &error) == COTERIE_OK &&
+               event.kind != COTERIE_EVENT_FINISHED)
             fwrite(event.text, 1, event.length, stdout);
     if (error.status != COTERIE_OK) fprintf(stderr, "%s\n", error.message);
     coterie_generation_destroy(generation);

@@ -117,7 +117,9 @@ COTERIE_API coterie_status coterie_model_get_info(const coterie_model* model, co
 /* One metadata value as text (strings as they are, numbers in decimal); COTERIE_NOT_FOUND without the key. */
 COTERIE_API coterie_status coterie_model_metadata(const coterie_model* model, const char* key, char* buffer,
                                                   size_t capacity, size_t* needed, coterie_error* error);
-/* Sampling options that the model's file recommends (general.sampling.*), as a JSON object; {} when it says nothing. */
+/* What a zero in coterie_generation_options stands for with this model, as a JSON object: temperature, top_k, top_p, min_p,
+ * typical_p, repeat_penalty, penalty_tokens, and "source": "file" (its general.sampling.* keys), "family" (what the makers of
+ * such models recommend) or "library". */
 COTERIE_API coterie_status coterie_model_sampling_defaults(const coterie_model* model, char* buffer, size_t capacity,
                                                            size_t* needed, coterie_error* error);
 
@@ -253,12 +255,14 @@ typedef struct coterie_generation_options {
     uint32_t struct_size;
     uint32_t flags;
     int64_t max_tokens; /* 0: until the model ends or the context is full */
-    float temperature;  /* 0: 0.8 */
-    float top_p;        /* 0: 0.95; 1: off */
-    float min_p;        /* 0: off */
-    float typical_p;    /* 0 or 1: off */
-    int32_t top_k;      /* 0: 40; -1: off */
-    float repeat_penalty, presence_penalty, frequency_penalty; /* 0: off */
+    /* 0 stands for the model's own, see coterie_model_sampling_defaults. */
+    float temperature;
+    float top_p;     /* 1: off */
+    float min_p;     /* a tiny value: off */
+    float typical_p; /* 1: off */
+    int32_t top_k;   /* -1: off */
+    float repeat_penalty; /* 1: off */
+    float presence_penalty, frequency_penalty; /* 0: off */
     int32_t penalty_tokens; /* how far back penalties look; 0: 64; -1: everything */
     int32_t top_logprobs;   /* with COTERIE_LOGPROBS */
     uint64_t seed;          /* 0: chosen anew */
@@ -270,9 +274,12 @@ typedef struct coterie_generation_options {
     const char* grammar;     /* GBNF; not with json_schema */
     int32_t priority;        /* higher goes first */
     int32_t time_limit_ms;   /* 0: none */
+    /* coterie_chat with tools: NULL or "auto": the model decides; "none": no calls; "required": at least one call; else the
+     * name of the function to call. Enforced by a grammar. */
+    const char* tool_choice;
 } coterie_generation_options;
 #define COTERIE_GENERATION_OPTIONS_INIT \
-    {sizeof(coterie_generation_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, NULL, 0, 0}
+    {sizeof(coterie_generation_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, NULL, 0, 0, NULL}
 
 /* Continues token ids. Returns at once; the answer is taken with coterie_generation_next. options may be NULL. */
 COTERIE_API coterie_status coterie_generate(coterie_engine* engine, const int32_t* tokens, size_t count,

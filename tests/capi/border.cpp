@@ -169,6 +169,41 @@ TEST_CASE("a chat is rendered, and constrained to a schema") {
     CHECK((answer.at("n") == 1 || answer.at("n") == 2));
 }
 
+TEST_CASE("a tool choice is enforced") {
+    const coterie::Model model(model_path);
+    coterie::Engine engine(model);
+    const std::string messages = R"([{"role":"user","content":"Weather?"}])";
+    const std::string tools =
+        R"([{"type":"function","function":{"name":"a","parameters":{"type":"object","properties":{}}}},
+            {"type":"function","function":{"name":"b","parameters":{"type":"object","properties":
+             {"x":{"enum":[1,2]}},"required":["x"],"additionalProperties":false}}}])";
+    coterie_generation_options o = COTERIE_GENERATION_OPTIONS_INIT;
+    o.tool_choice = "b";
+    o.seed = 3;
+    o.max_tokens = 400;
+    coterie::Generation generation = engine.chat(messages, tools, COTERIE_CHAT_OPTIONS_INIT, o);
+    std::string name, arguments;
+    coterie_event event;
+    while (generation.next(event) && event.kind != COTERIE_EVENT_FINISHED) {
+        if (event.kind == COTERIE_EVENT_TOOL_CALL && name.empty()) name = event.name;
+        if (event.kind == COTERIE_EVENT_ARGUMENTS && event.call == 0)
+            arguments.append(event.text, event.length);
+    }
+    CHECK(name == "b");
+    const nlohmann::json parsed = nlohmann::json::parse(arguments);
+    CHECK((parsed.at("x") == 1 || parsed.at("x") == 2));
+    CHECK_THROWS_AS(engine.chat(messages, {}, COTERIE_CHAT_OPTIONS_INIT, o), coterie::Error);
+}
+
+TEST_CASE("zeros in the sampling options stand for the family's defaults") {
+    const std::string text = coterie::text_of([&](char* b, size_t c, size_t* n, coterie_error* e) {
+        return coterie_model_sampling_defaults(coterie::Model(model_path).get(), b, c, n, e);
+    });
+    const nlohmann::json defaults = nlohmann::json::parse(text);
+    CHECK(defaults.at("top_k") == 20);  // qwen3moe
+    CHECK(defaults.at("source") == "family");
+}
+
 TEST_CASE("texts come in pieces of any size") {
     const coterie::Model model(model_path);
     char small[4];

@@ -1,9 +1,9 @@
-/* The header as C99, and the layout of its structs on 64-bit machines: a field that moves is a broken binary interface. */
+/* The header as C99, and the layout of its structs on 64-bit machines: a field that moves is a broken binary
+ * interface. */
 #include "coterie/coterie.h"
 #include "coterie/coterie_experimental.h"
 
-#define AT(type, field, offset) \
-    typedef char at_##type##_##field[offsetof(type, field) == (offset) ? 1 : -1]
+#define AT(type, field, offset) typedef char at_##type##_##field[offsetof(type, field) == (offset) ? 1 : -1]
 
 AT(coterie_error, struct_size, 0);
 AT(coterie_error, status, 4);
@@ -93,6 +93,7 @@ AT(coterie_generation_options, json_schema, 96);
 AT(coterie_generation_options, grammar, 104);
 AT(coterie_generation_options, priority, 112);
 AT(coterie_generation_options, time_limit_ms, 116);
+AT(coterie_generation_options, tool_choice, 120);
 
 AT(coterie_event, kind, 4);
 AT(coterie_event, token, 8);
