@@ -138,25 +138,25 @@ const char* part_name(Part part) {
                                             "shared_up",
                                             "shared_down",
                                             "shared_router",
-"attention_stream_down",
-"attention_stream_up",
-"attention_stream_inject",
-"ffn_stream_down",
-"ffn_stream_up",
-"ffn_stream_inject",
-"output_stream_down",
-"output_stream_up",
-"indexer_query",
-"indexer_key",
-"indexer_query_norm",
-"indexer_key_norm",
-"ngram_table",
-"ngram_key",
-"ngram_value",
-"ngram_key_norm",
-"ngram_query_norm",
-"ngram_conv_norm",
-"ngram_taps"};
+                                            "attention_stream_down",
+                                            "attention_stream_up",
+                                            "attention_stream_inject",
+                                            "ffn_stream_down",
+                                            "ffn_stream_up",
+                                            "ffn_stream_inject",
+                                            "output_stream_down",
+                                            "output_stream_up",
+                                            "indexer_query",
+                                            "indexer_key",
+                                            "indexer_query_norm",
+                                            "indexer_key_norm",
+                                            "ngram_table",
+                                            "ngram_key",
+                                            "ngram_value",
+                                            "ngram_key_norm",
+                                            "ngram_query_norm",
+                                            "ngram_conv_norm",
+                                            "ngram_taps"};
     static_assert(std::size(names) == size_t(Part::count));
     return names[size_t(part)];
 }
@@ -197,13 +197,16 @@ bool holds(const TensorEntry& entry, const Share& share) {
     if (entry.found < 0) return false;
     if (entry.layer >= 0) return entry.layer >= share.layers.begin && entry.layer < share.layers.end;
     switch (entry.part) {
-        case Part::token_embedding: return share.has_embedding;
+        case Part::token_embedding:
+            return share.has_embedding;
         case Part::output_norm:
         case Part::output:
         case Part::output_bias:
         case Part::output_stream_down:
-        case Part::output_stream_up: return share.has_head;
-        default: return true;
+        case Part::output_stream_up:
+            return share.has_head;
+        default:
+            return true;
     }
 }
 

@@ -1,9 +1,9 @@
 #include "text/grammar_rules.h"
-#include "text/utf8.h"
 
 #include <algorithm>
 
 #include "base/failure.h"
+#include "text/utf8.h"
 
 namespace coterie::text {
 namespace {
