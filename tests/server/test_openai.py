@@ -210,7 +210,7 @@ def test_the_end_lets_running_answers_finish(start, store):
 
     def one():
         answer["reply"] = requests.post(server.url + "/v1/completions", json={
-            "model": "tiny", "prompt": "x", "grammar": LONG, "n": 4, "max_tokens": 700}, timeout=120)
+            "model": "tiny", "prompt": "x", "grammar": LONG, "n": 16, "max_tokens": 700}, timeout=120)
 
     thread = threading.Thread(target=one)
     thread.start()
@@ -218,4 +218,4 @@ def test_the_end_lets_running_answers_finish(start, store):
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(60) == 0
     thread.join()
-    assert len(answer["reply"].json()["choices"]) == 4
+    assert len(answer["reply"].json()["choices"]) == 16
