@@ -43,10 +43,14 @@ const text::ChatTemplate& ModelData::chat_template() const {
     return *template_;
 }
 
+// A built-in template says nothing about how the model answers; its architecture does.
 text::AnswerFormat ModelData::answer_format(const char* template_override) const {
-    return text::detect_answer_format(
-        template_override ? std::string_view(template_override) : chat_template().source(),
-        model->numbers().architecture);
+    std::string_view source;
+    if (template_override)
+        source = template_override;
+    else if (has_chat_template())
+        source = chat_template().source();
+    return text::detect_answer_format(source, model->numbers().architecture);
 }
 
 std::shared_ptr<const text::TokenTrie> ModelData::token_trie() const {
