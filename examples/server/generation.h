@@ -16,8 +16,8 @@ struct Sampling {
     coterie_generation_options options = COTERIE_GENERATION_OPTIONS_INIT;
     std::vector<std::string> stop;
     std::vector<coterie_bias> bias;
-    std::string schema, grammar;
-    int64_t context = 0;  // num_ctx; 0: what the model was loaded with
+    std::string schema, grammar, tool_choice;  // empty: none, none, the model decides
+    int64_t context = 0;                       // num_ctx; 0: what the model was loaded with
 
     // Ollama's option names, as in its `options` object. Unknown ones are ignored; HttpError 400 for a known
     // one of the wrong type.

@@ -123,6 +123,7 @@ void read_tools(const json& request, Question& q) {
             q.tools = nullptr;
         else if (*choice != "auto" && *choice != "required")
             throw HttpError(400, "'tool_choice' must be none, auto, required or a function");
+        if (*choice == "required" && q.tools.is_array()) q.sampling.tool_choice = "required";
         return;
     }
     const json* function =
@@ -135,6 +136,7 @@ void read_tools(const json& request, Question& q) {
     if (chosen.empty())
         throw HttpError(400, "'tool_choice' names '" + name + "', which is none of the tools");
     q.tools = std::move(chosen);
+    q.sampling.tool_choice = name;
 }
 
 }  // namespace

@@ -113,6 +113,7 @@ const coterie_generation_options& Sampling::finished() {
     options.bias_count = bias.size();
     options.json_schema = schema.empty() ? nullptr : schema.c_str();
     options.grammar = grammar.empty() ? nullptr : grammar.c_str();
+    options.tool_choice = tool_choice.empty() ? nullptr : tool_choice.c_str();
     return options;
 }
 
