@@ -102,7 +102,8 @@ void rows_of_blocks(const PackedShape& shape, const std::byte* group, int rows, 
                     for (int k = 0; k < 16; ++k)
                         for (int i = 0; i < group_rows; ++i)
                             dot[i] += int(u[16 * h + k][i]) * a.q[16 * h + k];
-                    const float sum = a.scale * float(a.shift32[h] / -32);
+                    const int32_t total = a.shift32[h] / -32;  // of q, exactly
+                    const float sum = a.scale * float(total);
                     for (int i = 0; i < group_rows; ++i)
                         sums[r][i] += scale[h][i] * a.scale * float(dot[i]) + constant[h][i] * sum;
                 }
