@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "text/json_text.h"
+
 namespace coterie::text {
 namespace {
 
@@ -57,34 +59,7 @@ void JsonEscaper::feed(char byte, std::string& out) {
             partial_ = byte;
         return;
     }
-    switch (byte) {
-        case '"':
-            out += "\\\"";
-            break;
-        case '\\':
-            out += "\\\\";
-            break;
-        case '\n':
-            out += "\\n";
-            break;
-        case '\r':
-            out += "\\r";
-            break;
-        case '\t':
-            out += "\\t";
-            break;
-        case '\b':
-            out += "\\b";
-            break;
-        case '\f':
-            out += "\\f";
-            break;
-        default:
-            if (value < 0x20)
-                out += fmt::format("\\u{:04x}", value);
-            else
-                out += byte;
-    }
+    append_json_byte(out, byte);
 }
 
 void JsonEscaper::flush(std::string& out) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/failure.h"
+#include "text/json_text.h"
 #include "text/utf8.h"
 
 namespace coterie::text {
@@ -141,37 +142,7 @@ GrammarRules::Node GrammarRules::json_characters(uint32_t least, uint32_t most) 
 
 std::string json_inside(std::string_view text) {
     std::string out;
-    for (const char byte : text) {
-        const auto value = static_cast<unsigned char>(byte);
-        switch (byte) {
-            case '"':
-                out += "\\\"";
-                break;
-            case '\\':
-                out += "\\\\";
-                break;
-            case '\n':
-                out += "\\n";
-                break;
-            case '\r':
-                out += "\\r";
-                break;
-            case '\t':
-                out += "\\t";
-                break;
-            case '\b':
-                out += "\\b";
-                break;
-            case '\f':
-                out += "\\f";
-                break;
-            default:
-                if (value < 0x20)
-                    out += fmt::format("\\u{:04x}", value);
-                else
-                    out += byte;
-        }
-    }
+    for (const char byte : text) append_json_byte(out, byte);
     return out;
 }
 
