@@ -26,8 +26,8 @@ struct CpuOptions {
     int threads = 0;  // 0: the usable physical cores
     bool pin = false;
     std::string isa = "auto";
-    // Activations in two planes of 8 bits instead of one: exact to 1e-5 at up to twice the multiplications.
-    // For small models, whose answers 8 bits can change.
+    // Activations in two planes of 8 bits instead of one: squared error below 1e-7 of the whole, at up to
+    // twice the multiplications. For small models, whose answers 8 bits can change.
     bool fine = false;
     Log log;
 };
