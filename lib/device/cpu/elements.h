@@ -8,6 +8,21 @@
 
 namespace coterie::cpu {
 
+// What one head has in a step: per token q, k [dim], v, y [values], decay (a log), beta.
+struct TokenFloats {
+    float* data;
+    int64_t stride;  // in floats
+    float* operator[](int64_t token) const { return data + token * stride; }
+};
+struct DeltaTokens {
+    int64_t tokens;
+    TokenFloats q, k, v, decay, beta, y;
+    float query_scale;
+};
+constexpr int64_t delta_scratch(int64_t rows, int64_t dim) {
+    return (rows + 31) / 32 * 32 * dim;
+}
+
 struct Elements {
     float (*sum_of_squares)(const float* x, int64_t n);
     void (*scale)(float* y, const float* x, float factor, const float* gain, int64_t n);  // gain may be null
@@ -45,6 +60,8 @@ struct Elements {
     // One token of one head of the gated delta rule: S [rows][dim] in place, y [rows].
     void (*delta_step)(float* S, int rows, int dim, const float* q, const float* k, const float* v,
                        float decay, float beta, float query_scale, float* y);
+    // Many tokens of one head; `scratch` holds delta_scratch(rows, dim) floats.
+    void (*delta_tokens)(float* S, int rows, int dim, const DeltaTokens& tokens, float* scratch);
     // y[c] = silu(sum over k of taps[c * K + k] * u[k][c]) for c in [begin, end).
     void (*convolve)(float* y, const float* const* u, const float* taps, int K, int64_t begin, int64_t end);
 };

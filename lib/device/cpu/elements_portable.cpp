@@ -1,4 +1,4 @@
-#include "device/cpu/vector16.h"
+#include "device/cpu/elements16.h"
 
 namespace coterie::cpu {
 

@@ -1,4 +1,4 @@
-// Recurrent states, the causal convolution and the gated delta rule, token by token.
+// Recurrent states, the causal convolution and the gated delta rule.
 //
 // A slot is slot_bytes() long; in it layer by layer the history [taps - 1][channels], oldest first, then the
 // states [value head][value dim][key dim]: the reference device's order.
@@ -15,6 +15,8 @@ namespace coterie {
 namespace {
 
 constexpr int32_t most_taps = 16;
+// From here on turning the state costs less than it saves.
+constexpr int64_t rows_worth_a_chunk = 4;
 
 class CpuStates final : public States {
   public:
@@ -145,18 +147,30 @@ void CpuDevice::delta_rule(Rows y, Rows q, Rows k, Rows v, Rows decay, Rows beta
     check_shape(y, step.rows(), rule.value_heads * value_dim);
     check_shape(decay, step.rows(), rule.value_heads);
     check_shape(beta, step.rows(), rule.value_heads);
-    // One task per sequence and head: the state of a head stays in L2 over all of the sequence's tokens.
-    const int64_t heads = rule.value_heads;
-    for_tasks(int64_t(step.spans.size()) * heads, [&](int64_t task, int) {
+    // One task per sequence and head: the state of a head stays in the caches over all of its tokens.
+    const int64_t heads = rule.value_heads, scratch_floats = cpu::delta_scratch(value_dim, key_dim);
+    for (auto& own : thread_scratch_)
+        if (int64_t(own.size()) < scratch_floats) own.resize(size_t(scratch_floats));
+    for_tasks(int64_t(step.spans.size()) * heads, [&](int64_t task, int member) {
         const Span& span = step.spans[size_t(task / heads)];
-        const int64_t j = task % heads;
+        const int64_t j = task % heads, r = span.first_row;
         const int64_t head = rule.tiled ? j % rule.key_heads : j / (rule.value_heads / rule.key_heads);
         float* S = s.state(layer, span.state) + j * value_dim * key_dim;
-        for (int64_t r = span.first_row; r < span.first_row + span.rows; ++r)
-            elements_.delta_step(S, int(value_dim), int(key_dim), q.row(r) + head * key_dim,
-                                 k.row(r) + head * key_dim, v.row(r) + j * value_dim,
-                                 std::exp(decay.row(r)[j]), beta.row(r)[j], rule.query_scale,
-                                 y.row(r) + j * value_dim);
+        const cpu::DeltaTokens t{span.rows,
+                                 {q.row(r) + head * key_dim, q.stride},
+                                 {k.row(r) + head * key_dim, k.stride},
+                                 {v.row(r) + j * value_dim, v.stride},
+                                 {decay.row(r) + j, decay.stride},
+                                 {beta.row(r) + j, beta.stride},
+                                 {y.row(r) + j * value_dim, y.stride},
+                                 rule.query_scale};
+        if (span.rows >= rows_worth_a_chunk)
+            elements_.delta_tokens(S, int(value_dim), int(key_dim), t,
+                                   thread_scratch_[size_t(member)].data());
+        else
+            for (int64_t i = 0; i < span.rows; ++i)
+                elements_.delta_step(S, int(value_dim), int(key_dim), t.q[i], t.k[i], t.v[i],
+                                     std::exp(*t.decay[i]), *t.beta[i], rule.query_scale, t.y[i]);
     });
 }
 
