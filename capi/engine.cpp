@@ -43,7 +43,31 @@ EngineOptions engine_options(const coterie_engine_options& o) {
         result.log = [function = o.log, user = o.log_user](LogLevel level, std::string_view line) {
             function(user, int32_t(level), std::string(line).c_str());
         };
+    if (o.events)
+        result.events = [function = o.events, user = o.events_user](const EngineEvent& e) {
+            coterie_engine_event event{};
+            event.struct_size = sizeof event;
+            event.kind = int32_t(e.kind);
+            event.state = int32_t(e.state);
+            event.message = e.message.c_str();
+            function(user, &event);
+        };
     return result;
+}
+
+// Loading is told to whoever listens to it, as progress or as an event; either may cancel.
+ProgressCallback loading_progress(const coterie_engine_options& o) {
+    if (!o.events) return progress_of(o.progress, o.progress_user);
+    return [progress = progress_of(o.progress, o.progress_user), function = o.events, user = o.events_user](
+               const char* what, uint64_t done, uint64_t total) {
+        coterie_engine_event event{};
+        event.struct_size = sizeof event;
+        event.kind = COTERIE_ENGINE_PROGRESS;
+        event.message = what;
+        event.done = done;
+        event.total = total;
+        return function(user, &event) == 0 && (!progress || progress(what, done, total));
+    };
 }
 
 PlanRequest plan_request(const coterie_plan_request& o) {
@@ -56,6 +80,18 @@ PlanRequest plan_request(const coterie_plan_request& o) {
     if (o.mode) result.mode = mode_named(o.mode);
     result.host_experts = o.host_experts != 0;
     return result;
+}
+
+const char* state_name(EngineState state) {
+    switch (state) {
+        case EngineState::ready:
+            return "ready";
+        case EngineState::degraded:
+            return "degraded";
+        case EngineState::lost:
+            break;
+    }
+    return "lost";
 }
 
 nlohmann::ordered_json describe(const Engine& engine) {
@@ -75,12 +111,16 @@ nlohmann::ordered_json describe(const Engine& engine) {
             {"context_tokens", engine.options().context_tokens},
             {"parallel", engine.options().parallel},
             {"mode", mode_name(engine.plan().mode)},
+            {"state", state_name(engine.state())},
+            {"state_reason", engine.state_reason()},
             {"ranks", std::move(ranks)}};
 }
 
 std::string describe_text(const Engine& engine) {
     std::string text = fmt::format("{} tokens of context for {} at once\n", engine.options().context_tokens,
                                    engine.options().parallel);
+    if (engine.state() != EngineState::ready)
+        text += fmt::format("{}: {}\n", state_name(engine.state()), engine.state_reason());
     const std::vector<RankMemory> memory = engine.runner().memory();
     const auto mib = [](uint64_t bytes) { return double(bytes) / (1 << 20); };
     for (size_t i = 0; i < memory.size(); ++i) {
@@ -120,7 +160,7 @@ coterie_status coterie_engine_create(coterie_model* model, const coterie_engine_
         auto data = std::make_shared<EngineData>();
         data->model = need(model, "model").data;
         data->engine = std::make_unique<Engine>(data->model->model, data->model->tokenizer, engine_options(o),
-                                                progress_of(o.progress, o.progress_user));
+                                                loading_progress(o));
         *engine = new coterie_engine{std::move(data)};
     });
 }

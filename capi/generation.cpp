@@ -47,6 +47,7 @@ GenerationRequest read_request(const coterie_generation_options& o, const ModelD
     r.special_text = (o.flags & COTERIE_SPECIAL_TEXT) != 0;
     r.priority = o.priority;
     r.time_limit = std::chrono::milliseconds(o.time_limit_ms);
+    r.prefill_progress = (o.flags & COTERIE_PREFILL) != 0;
     if (o.flags & COTERIE_SHIFT_CONTEXT) r.context_policy = ContextPolicy::shift;
     return r;
 }
@@ -167,6 +168,15 @@ coterie_event token_event(coterie_generation& g, Piece piece) {
     return event;
 }
 
+coterie_event prefill_event(const coterie_generation& g, const Piece& piece) {
+    coterie_event event{};
+    event.kind = COTERIE_EVENT_PREFILL;
+    event.text = "";
+    event.done = piece.computed;
+    event.total = g.generation->statistics().prompt_tokens;
+    return event;
+}
+
 coterie_event finished_event(coterie_generation& g) {
     const FinishReason reason = g.generation->reason();
     if (reason == FinishReason::failed) throw g.generation->failure().value();
@@ -195,6 +205,7 @@ coterie_event next_event(coterie_generation& g, int64_t timeout_ms) {
             case Generation::Next::timeout:
                 return {};
             case Generation::Next::piece: {
+                if (piece.token < 0) return prefill_event(g, piece);
                 if (!g.parser) return token_event(g, std::move(piece));
                 std::vector<text::AnswerEvent> events;
                 g.parser->push(piece.text, events);
@@ -346,6 +357,7 @@ coterie_status coterie_generation_get_statistics(const coterie_generation* gener
         result.decode_us = s.decode_us;
         result.preemptions = s.preemptions;
         result.seed = g.seed;
+        result.computed_tokens = s.computed_tokens;
         write_result(statistics, result, "statistics");
     });
 }

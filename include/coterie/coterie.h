@@ -180,6 +180,27 @@ COTERIE_API coterie_status coterie_plan(const coterie_model* model, const coteri
 
 /* ---- engines -------------------------------------------------------------------------------------------------- */
 
+#define COTERIE_READY 0
+#define COTERIE_DEGRADED 1 /* it works, but a device is worse than it was */
+#define COTERIE_LOST 2     /* a device failed: everything that ran has ended, nothing new is taken */
+
+/* What an engine tells of itself while it lives. */
+#define COTERIE_ENGINE_PROGRESS 1 /* of coterie_engine_create: message is what is done, done, total */
+#define COTERIE_ENGINE_STATE 2    /* the state changed: state, message says why */
+#define COTERIE_ENGINE_WARNING 3  /* of the plan or a device: message */
+typedef struct coterie_engine_event {
+    uint32_t struct_size;
+    int32_t kind;
+    int32_t state;       /* one of COTERIE_READY, COTERIE_DEGRADED, COTERIE_LOST */
+    int32_t reserved;
+    const char* message; /* a sentence; valid during the call */
+    uint64_t done, total;
+} coterie_engine_event;
+/* Any thread of the engine, or the one that creates it; never under a lock, and never after coterie_engine_destroy and the
+ * destruction of all its generations. It holds the engine up: take a note and return. Of PROGRESS non-zero cancels the
+ * loading, of others the result is ignored. */
+typedef int (*coterie_engine_event_fn)(void* user, const coterie_engine_event* event);
+
 typedef struct coterie_engine_options {
     uint32_t struct_size;
     int32_t threads;         /* of the CPU device; 0: all usable cores */
@@ -197,8 +218,11 @@ typedef struct coterie_engine_options {
     coterie_log_fn log;
     void* log_user;
     const char* mode; /* how several ranks share the model: "auto", "tensor", "expert", "layer"; NULL: auto */
+    coterie_engine_event_fn events;
+    void* events_user;
 } coterie_engine_options;
-#define COTERIE_ENGINE_OPTIONS_INIT {sizeof(coterie_engine_options), 0, NULL, NULL, 0, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL}
+#define COTERIE_ENGINE_OPTIONS_INIT \
+    {sizeof(coterie_engine_options), 0, NULL, NULL, 0, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
 
 /* Places a model on devices and loads it. Never on other devices than asked for. options may be NULL. */
 COTERIE_API coterie_status coterie_engine_create(coterie_model* model, const coterie_engine_options* options,
@@ -206,10 +230,7 @@ COTERIE_API coterie_status coterie_engine_create(coterie_model* model, const cot
 /* Ends what is running (with COTERIE_CANCELLED) once its generations are destroyed too. */
 COTERIE_API void coterie_engine_destroy(coterie_engine* engine);
 
-#define COTERIE_READY 0
-#define COTERIE_DEGRADED 1
-#define COTERIE_LOST 2
-/* One of the above. */
+/* COTERIE_READY, COTERIE_DEGRADED or COTERIE_LOST; coterie_engine_describe says why. Any thread. */
 COTERIE_API int32_t coterie_engine_state(const coterie_engine* engine);
 
 typedef struct coterie_engine_statistics {
@@ -233,7 +254,8 @@ typedef struct coterie_engine_statistics {
 
 COTERIE_API coterie_status coterie_engine_get_statistics(const coterie_engine* engine,
                                                          coterie_engine_statistics* statistics, coterie_error* error);
-/* Where the model lies: ranks, devices and bytes of weights, cache, states and scratch; as text or JSON. */
+/* Where the model lies: ranks, devices and bytes of weights, cache, states and scratch; and the state with its reason; as
+ * text or JSON. */
 COTERIE_API coterie_status coterie_engine_describe(const coterie_engine* engine, int32_t format, char* buffer,
                                                    size_t capacity, size_t* needed, coterie_error* error);
 
@@ -245,6 +267,7 @@ COTERIE_API coterie_status coterie_engine_describe(const coterie_engine* engine,
 #define COTERIE_LOGPROBS 8u     /* report the log-probability of each token, and of top_logprobs alternatives */
 #define COTERIE_SHIFT_CONTEXT 16u /* when the context is full forget the older half and go on, instead of ending */
 #define COTERIE_RAW 32u         /* coterie_chat: give the text as it comes, without sorting it into fields */
+#define COTERIE_PREFILL 64u     /* tell with COTERIE_EVENT_PREFILL how much of the prompt is computed */
 
 typedef struct coterie_bias {
     int32_t token;
@@ -303,6 +326,7 @@ COTERIE_API coterie_status coterie_chat(coterie_engine* engine, const char* mess
 #define COTERIE_EVENT_ARGUMENTS 5   /* coterie_chat: a piece of the call's arguments, which together are one JSON object */
 #define COTERIE_EVENT_TOOL_CALL_END 6
 #define COTERIE_EVENT_FINISHED 7    /* the last one: finish_reason says why */
+#define COTERIE_EVENT_PREFILL 8     /* with COTERIE_PREFILL: done of total tokens of the prompt are computed */
 
 #define COTERIE_FINISH_END 1        /* the model ended its answer */
 #define COTERIE_FINISH_STOP 2       /* a stop string came */
@@ -330,8 +354,9 @@ typedef struct coterie_event {
     int32_t finish_reason;
     const coterie_token_logprob* top; /* TOKEN with COTERIE_LOGPROBS: the likeliest tokens, best first; valid as text is */
     size_t top_count;
+    int64_t done, total; /* PREFILL */
 } coterie_event;
-#define COTERIE_EVENT_INIT {sizeof(coterie_event), 0, 0, 0, NULL, 0, NULL, NULL, 0, 0, NULL, 0}
+#define COTERIE_EVENT_INIT {sizeof(coterie_event), 0, 0, 0, NULL, 0, NULL, NULL, 0, 0, NULL, 0, 0, 0}
 
 /* Waits for the next event, timeout_ms at most (0: looks only; negative: for ever). After FINISHED it gives FINISHED again.
  * A generation that failed returns its status, after the events that came before. */
@@ -349,8 +374,9 @@ typedef struct coterie_generation_statistics {
     int64_t queue_us, prefill_us, decode_us; /* waiting; until the first token; after it */
     int64_t preemptions;
     uint64_t seed; /* that was used */
+    int64_t computed_tokens; /* of the prompt, the cached ones among them: grows while it is computed */
 } coterie_generation_statistics;
-#define COTERIE_GENERATION_STATISTICS_INIT {sizeof(coterie_generation_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define COTERIE_GENERATION_STATISTICS_INIT {sizeof(coterie_generation_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 COTERIE_API coterie_status coterie_generation_get_statistics(const coterie_generation* generation,
                                                              coterie_generation_statistics* statistics,
@@ -374,6 +400,57 @@ COTERIE_API coterie_status coterie_generation_save(coterie_generation* generatio
 COTERIE_API coterie_status coterie_engine_restore(coterie_engine* engine, const char* path,
                                                   const coterie_generation_options* options,
                                                   coterie_generation** generation, coterie_error* error);
+
+/* ---- embeddings, logits, likelihoods -------------------------------------------------------------------------- */
+
+/* What a model makes of texts that are given, without answering. These calls wait until everything is computed; they run
+ * beside generations, taking turns, as many inputs at once as the engine's `parallel`. Any thread; several may wait at once.
+ * `progress` is called on the waiting thread at least every 50 ms with the tokens done, and cancels: the call then returns
+ * COTERIE_CANCELLED within one step. Whatever the status, nothing is written once the call has returned. */
+
+typedef struct coterie_input {
+    const char* text; /* `length` bytes of UTF-8, tokenised with COTERIE_ADD_SPECIAL; or NULL: */
+    size_t length;
+    const int32_t* tokens; /* `count` token ids, taken as they are */
+    size_t count;
+} coterie_input;
+
+#define COTERIE_POOL_MEAN 1 /* of all tokens */
+#define COTERIE_POOL_CLS 2  /* the first token's */
+#define COTERIE_POOL_LAST 3 /* the last token's */
+
+typedef struct coterie_reading_options {
+    uint32_t struct_size;
+    int32_t pooling;       /* of embeddings; 0: what the file asks for (<architecture>.pooling_type), else the mean */
+    int32_t raw;           /* of embeddings: 1: as they are; 0: scaled to length 1 */
+    int32_t dimensions;    /* of embeddings: so many of the first, before scaling; 0: all */
+    int32_t truncate;      /* 1: what exceeds the context is left out; 0: refused */
+    int32_t priority;      /* higher goes first */
+    int32_t time_limit_ms; /* for each input; 0: none */
+    int32_t reserved;
+    coterie_progress_fn progress;
+    void* progress_user;
+} coterie_reading_options;
+#define COTERIE_READING_OPTIONS_INIT {sizeof(coterie_reading_options), 0, 0, 0, 0, 0, 0, 0, NULL, NULL}
+
+/* One embedding for each input, [count, coterie_model_info.embedding] or [count, dimensions]: the hidden states that the
+ * output head would be given, pooled. capacity is the room in floats. *tokens (may be NULL) gets the number of tokens of all
+ * inputs. options may be NULL. */
+COTERIE_API coterie_status coterie_embed(coterie_engine* engine, const coterie_input* inputs, size_t count,
+                                         const coterie_reading_options* options, float* embeddings, size_t capacity,
+                                         int64_t* tokens, coterie_error* error);
+/* Logits after each of the given tokens from number `first` on (count - 1: after the last only; 0: every row):
+ * [count - first, coterie_model_info.vocabulary]. capacity is the room in floats. options may be NULL. */
+COTERIE_API coterie_status coterie_read_logits(coterie_engine* engine, const int32_t* tokens, size_t count, size_t first,
+                                             const coterie_reading_options* options, float* logits, size_t capacity,
+                                             coterie_error* error);
+/* How likely given texts are: for each token of each input, one input after the other, the natural logarithm of its
+ * probability after those before it (0 for the first, which has none). *needed (may be NULL) gets their number, ends[i] (may
+ * be NULL) where input i ends among them. capacity is the room in floats; with 0 the tokens are counted and nothing is
+ * computed. options may be NULL. */
+COTERIE_API coterie_status coterie_score(coterie_engine* engine, const coterie_input* inputs, size_t count,
+                                         const coterie_reading_options* options, float* logprobs, size_t capacity,
+                                         size_t* ends, size_t* needed, coterie_error* error);
 
 #ifdef __cplusplus
 }

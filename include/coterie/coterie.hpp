@@ -160,6 +160,7 @@ class Engine {
         coterie_engine* handle = nullptr;
         check([&](coterie_error* e) { return coterie_engine_create(model.get(), &options, &handle, e); });
         handle_.reset(handle);
+        model_info_ = model.info();
     }
     coterie_engine* get() const noexcept { return handle_.get(); }
 
@@ -198,6 +199,48 @@ class Engine {
         });
         return Generation(handle);
     }
+    // One embedding for each text.
+    std::vector<std::vector<float>> embed(const std::vector<std::string>& texts,
+                                          coterie_reading_options options = COTERIE_READING_OPTIONS_INIT) {
+        const std::vector<coterie_input> inputs = inputs_of(texts);
+        const size_t width = size_t(options.dimensions > 0 ? options.dimensions : info().embedding);
+        std::vector<float> all(texts.size() * width);
+        check([&](coterie_error* e) {
+            return coterie_embed(get(), inputs.data(), inputs.size(), &options, all.data(), all.size(), nullptr, e);
+        });
+        std::vector<std::vector<float>> result;
+        for (size_t i = 0; i < texts.size(); ++i)
+            result.emplace_back(all.begin() + long(i * width), all.begin() + long((i + 1) * width));
+        return result;
+    }
+    // Logits after each token from number `first` on, row after row.
+    std::vector<float> logits(const std::vector<int32_t>& tokens, size_t first = 0,
+                              coterie_reading_options options = COTERIE_READING_OPTIONS_INIT) {
+        const size_t rows = tokens.size() - std::min(first, tokens.size());
+        std::vector<float> all(rows * size_t(info().vocabulary));
+        check([&](coterie_error* e) {
+            return coterie_read_logits(get(), tokens.data(), tokens.size(), first, &options, all.data(), all.size(),
+                                       e);
+        });
+        return all;
+    }
+    // The logarithm of each token's probability, text by text.
+    std::vector<std::vector<float>> score(const std::vector<std::string>& texts,
+                                          coterie_reading_options options = COTERIE_READING_OPTIONS_INIT) {
+        const std::vector<coterie_input> inputs = inputs_of(texts);
+        std::vector<size_t> ends(texts.size());
+        size_t needed = 0;
+        std::vector<float> all;
+        for (int pass = 0; pass < 2; ++pass, all.resize(needed))
+            check([&](coterie_error* e) {
+                return coterie_score(get(), inputs.data(), inputs.size(), &options, all.data(), all.size(),
+                                     ends.data(), &needed, e);
+            });
+        std::vector<std::vector<float>> result;
+        for (size_t i = 0; i < texts.size(); ++i)
+            result.emplace_back(all.begin() + long(i ? ends[i - 1] : 0), all.begin() + long(ends[i]));
+        return result;
+    }
     coterie_engine_statistics statistics() const {
         coterie_engine_statistics s = COTERIE_ENGINE_STATISTICS_INIT;
         check([&](coterie_error* e) { return coterie_engine_get_statistics(get(), &s, e); });
@@ -210,6 +253,14 @@ class Engine {
     }
 
   private:
+    static std::vector<coterie_input> inputs_of(const std::vector<std::string>& texts) {
+        std::vector<coterie_input> inputs;
+        for (const std::string& text : texts) inputs.push_back({text.data(), text.size(), nullptr, 0});
+        return inputs;
+    }
+    coterie_model_info info() const { return model_info_; }
+
+    coterie_model_info model_info_ = COTERIE_MODEL_INFO_INIT;
     std::unique_ptr<coterie_engine, Deleter<coterie_engine, coterie_engine_destroy>> handle_;
 };
 

@@ -48,6 +48,11 @@ Engine::Engine(std::shared_ptr<const Model> model, std::shared_ptr<const text::T
         log_line(options_.log, LogLevel::info,
                  fmt::format("rank {}: {}: {}", rank, runner_->device(rank).name(),
                              runner_->device(rank).description()));
+    for (const std::string& note : plan_.notes) tell({EngineEvent::Kind::warning, EngineState::ready, note});
+    if (options_.threads > usable_cores())
+        tell({EngineEvent::Kind::warning, EngineState::ready,
+              fmt::format("{} threads were asked for but {} cores are usable; they will wait for each other",
+                          options_.threads, usable_cores())});
     SchedulerOptions s;
     s.sequences = options_.parallel;
     s.context_tokens = options_.context_tokens;
@@ -55,7 +60,12 @@ Engine::Engine(std::shared_ptr<const Model> model, std::shared_ptr<const text::T
     s.checkpoints = options_.checkpoints;
     s.reuse_prefixes = options_.reuse_prefixes;
     scheduler_ = std::make_unique<Scheduler>(*runner_, *tokenizer_, s);
+    tell({EngineEvent::Kind::state, EngineState::ready, "the model is loaded"});
     thread_ = std::thread([this] { work(); });
+}
+
+void Engine::tell(EngineEvent event) const {
+    if (options_.events) options_.events(event);
 }
 
 Engine::~Engine() {
@@ -201,10 +211,13 @@ void Engine::work() {
 void Engine::lose(const Failure& failure) {
     log_line(options_.log, LogLevel::error, failure.message());
     scheduler_->fail_all(failure);
-    std::lock_guard lock(mutex_);
-    state_ = EngineState::lost;
-    lost_ = Failure(Status::device_lost,
-                    fmt::format("the engine is lost ({}); create a new one", failure.message()));
+    const std::string reason = fmt::format("the engine is lost ({}); create a new one", failure.message());
+    {
+        std::lock_guard lock(mutex_);
+        state_ = EngineState::lost;
+        lost_ = Failure(Status::device_lost, reason);
+    }
+    tell({EngineEvent::Kind::state, EngineState::lost, reason});
 }
 
 EngineState Engine::state() const {

@@ -18,6 +18,16 @@
 
 namespace coterie {
 
+enum class EngineState : int32_t { ready = 0, degraded = 1, lost = 2 };
+
+// What an engine tells of itself, on a thread of its own or the one that creates it; never under a lock.
+struct EngineEvent {
+    enum class Kind : int32_t { state = 2, warning = 3 };  // the numbers of coterie.h
+    Kind kind = Kind::warning;
+    EngineState state = EngineState::ready;
+    std::string message;
+};
+
 struct EngineOptions {
     std::string devices;         // "" = "cpu"; "cpu:4" = four CPU ranks; "reference"
     std::string isa;             // of the CPU device; "" = the best there is
@@ -31,9 +41,8 @@ struct EngineOptions {
     bool reuse_prefixes = true;
     Mode mode = Mode::automatic;  // how the model is cut between several ranks
     Log log;
+    std::function<void(const EngineEvent&)> events;
 };
-
-enum class EngineState : int32_t { ready = 0, degraded = 1, lost = 2 };
 
 class Engine {
   public:
@@ -74,6 +83,7 @@ class Engine {
     // Runs a task on the engine's thread, between steps, and waits for it.
     void between_steps(std::function<void()> task);
     void lose(const Failure& failure);
+    void tell(EngineEvent event) const;
 
     std::shared_ptr<const Model> model_;
     std::shared_ptr<const text::Tokenizer> tokenizer_;

@@ -64,6 +64,15 @@ void Generation::push(Piece piece) {
     changed_.notify_all();
 }
 
+void Generation::push_progress(int64_t computed) {
+    {
+        std::lock_guard lock(mutex_);
+        if (pieces_.empty() || pieces_.back().token >= 0) pieces_.emplace_back();
+        pieces_.back().computed = computed;
+    }
+    changed_.notify_all();
+}
+
 void Generation::finish(FinishReason reason, std::string stop_string, std::optional<Failure> failure) {
     {
         std::lock_guard lock(mutex_);

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -41,6 +42,14 @@ class TokenConstraint {
     virtual void accept(int32_t token) = 0;
 };
 
+// Instead of an answer: the prompt's rows from `first` on, each handed over once, in order. On one of the
+// engine's threads, before the generation finishes; must not throw.
+struct RowReading {
+    bool hidden = false;  // what the output head is given, instead of logits
+    int64_t first = 0;
+    std::function<void(int64_t row, std::span<const float> values)> take;
+};
+
 struct GenerationRequest {
     std::vector<int32_t> prompt;
     SamplingOptions sampling;
@@ -54,17 +63,21 @@ struct GenerationRequest {
     std::chrono::milliseconds time_limit{0};  // 0: none
     ContextPolicy context_policy = ContextPolicy::stop;
     std::unique_ptr<TokenConstraint> constraint;
+    std::optional<RowReading> reading;
+    bool prefill_progress = false;  // pieces that tell how much of the prompt is computed
 };
 
 struct Piece {
-    int32_t token = -1;
-    std::string text;  // whole characters that became certain with this token; may be empty
+    int32_t token = -1;    // -1: only tells of the prompt's progress
+    int64_t computed = 0;  // tokens of the prompt
+    std::string text;      // whole characters that became certain with this token; may be empty
     std::optional<TokenLogprobs> logprobs;
     std::vector<float> logits;
 };
 
 struct GenerationStatistics {
     int64_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
+    int64_t computed_tokens = 0;                          // of the prompt, the cached ones among them
     int64_t queue_us = 0, prefill_us = 0, decode_us = 0;  // waiting, until the first token, after it
     int32_t preemptions = 0;
 };
@@ -92,6 +105,7 @@ class Generation {
     void set_tokens(std::vector<int32_t> tokens, int64_t answer_begin);
     void set_earlier_text(std::string text);
     void push(Piece piece);
+    void push_progress(int64_t computed);  // takes the place of one that nobody took yet
     void finish(FinishReason reason, std::string stop_string = {}, std::optional<Failure> failure = {});
     void set_statistics(const GenerationStatistics& statistics);
     bool cancel_wanted() const { return cancelled_.load(std::memory_order_relaxed); }

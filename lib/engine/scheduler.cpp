@@ -123,7 +123,7 @@ void Scheduler::started(Sequence& s) {
     if (s.started != Clock::time_point{}) return;  // it was driven out and is back
     s.started = Clock::now();
     s.statistics.queue_us = microseconds(s.started - s.submitted);
-    s.statistics.cached_tokens = s.computed;
+    s.statistics.cached_tokens = s.statistics.computed_tokens = s.computed;
     totals_.prompt_tokens += s.prompt;
     totals_.cached_tokens += s.computed;
     s.generation->set_statistics(s.statistics);
@@ -143,18 +143,26 @@ int64_t Scheduler::chunk(const Sequence& s, int64_t budget) const {
     return rows;
 }
 
-std::vector<Scheduler::Part> Scheduler::plan() {
+// Readings and answers don't share a step; they take turns.
+bool Scheduler::reads_next() {
+    bool readings = false, answers = false;
+    for (const auto& s : running_)
+        if (s->running()) (s->request.reading ? readings : answers) = true;
+    return read_last_ = readings && (!answers || !read_last_);
+}
+
+std::vector<Scheduler::Part> Scheduler::plan(bool reading) {
     std::vector<Part> parts;
     const auto drop_preempted = [&] {
         std::erase_if(parts, [](const Part& p) { return !p.sequence->running(); });
     };
     std::vector<Sequence*> ready;
     for (const auto& s : running_)
-        if (s->running()) ready.push_back(s.get());
+        if (s->running() && bool(s->request.reading) == reading) ready.push_back(s.get());
     std::sort(ready.begin(), ready.end(), [](const Sequence* a, const Sequence* b) { return a->before(*b); });
     int64_t budget = options_.step_rows;
     for (Sequence* s : ready) {
-        if (!s->running() || s->pending() != 1) continue;
+        if (!s->running() || s->pending() != 1 || reading) continue;
         if (!reserve(*s, int64_t(s->tokens.size()))) {
             give_way(*s);
             continue;
@@ -171,7 +179,10 @@ std::vector<Scheduler::Part> Scheduler::plan() {
     });
     for (Sequence* s : ready) {
         if (budget <= 0) break;
-        if (!s->running() || s->pending() <= 1) continue;
+        if (!s->running() || (s->pending() <= 1 && !reading)) continue;
+        if (reading && !parts.empty() &&
+            parts.front().sequence->request.reading->hidden != s->request.reading->hidden)
+            continue;
         const int64_t rows = chunk(*s, budget);
         if (!reserve(*s, s->computed + rows)) {
             give_way(*s);
@@ -212,7 +223,9 @@ void Scheduler::fill(const std::vector<Part>& parts) {
             step_.positions.push_back(int32_t(s.computed + i));
             step_.span_of.push_back(span);
         }
-        if (part.rows == s.pending()) step_.outputs.push_back(first + int32_t(part.rows) - 1);
+        const int64_t last = s.computed + part.rows;
+        int64_t wanted = s.request.reading ? std::max(s.read, s.computed) : int64_t(s.tokens.size()) - 1;
+        for (; wanted < last; ++wanted) step_.outputs.push_back(first + int32_t(wanted - s.computed));
         std::copy(s.pages.begin(), s.pages.end(),
                   step_.pages.begin() + int64_t(s.index) * step_.pages_per_sequence);
     }
@@ -221,24 +234,17 @@ void Scheduler::fill(const std::vector<Part>& parts) {
 bool Scheduler::step() {
     drop_cancelled();
     admit();
-    const std::vector<Part> parts = plan();
+    const bool reading = reads_next();
+    const std::vector<Part> parts = plan(reading);
     sweep();
     if (parts.empty()) return false;
     fill(parts);
     const Clock::time_point begin = Clock::now();
     const int64_t generated = totals_.generated_tokens;
-    const size_t vocabulary = size_t(runner_.model().numbers().vocabulary);
-    runner_.run(step_, logits_);
-    size_t output = 0;
-    for (const Part& part : parts) {
-        Sequence& s = *part.sequence;
-        const bool wanted = part.rows == s.pending();
-        advance(s, part.rows);
-        if (!wanted) continue;
-        const std::span<float> logits{logits_.data() + output++ * vocabulary, vocabulary};
-        if (s.generated == 0) sample_forks(s, logits);
-        sample(s, logits);
-    }
+    if (reading)
+        read(parts);
+    else
+        run(parts);
     sweep();
     const int64_t us = microseconds(Clock::now() - begin);
     timings_[size_t(totals_.steps) % timings_.size()] = {us, totals_.generated_tokens - generated};
@@ -248,6 +254,42 @@ bool Scheduler::step() {
     check();
 #endif
     return true;
+}
+
+void Scheduler::run(const std::vector<Part>& parts) {
+    const size_t vocabulary = size_t(runner_.model().numbers().vocabulary);
+    runner_.run(step_, logits_);
+    size_t output = 0;
+    for (const Part& part : parts) {
+        Sequence& s = *part.sequence;
+        const bool wanted = part.rows == s.pending();
+        advance(s, part.rows);
+        if (s.generated == 0) tell_progress(s);
+        if (!wanted) continue;
+        const std::span<float> logits{logits_.data() + output++ * vocabulary, vocabulary};
+        if (s.generated == 0) sample_forks(s, logits);
+        sample(s, logits);
+    }
+}
+
+void Scheduler::read(const std::vector<Part>& parts) {
+    const Hyperparameters& h = runner_.model().numbers();
+    const bool hidden = parts.front().sequence->request.reading->hidden;
+    const size_t width = size_t(hidden ? h.embedding : h.vocabulary);
+    runner_.read(step_, hidden, [&](int64_t first, std::span<const float> rows) {
+        for (size_t i = 0; i * width < rows.size(); ++i) {
+            const int32_t row = step_.outputs[size_t(first) + i];
+            Sequence& s = *parts[size_t(step_.span_of[size_t(row)])].sequence;
+            s.request.reading->take(step_.positions[size_t(row)], rows.subspan(i * width, width));
+            s.read = step_.positions[size_t(row)] + 1;
+        }
+    });
+    for (const Part& part : parts) {
+        Sequence& s = *part.sequence;
+        advance(s, part.rows);
+        tell_progress(s);
+        if (s.pending() == 0) finish(s, FinishReason::end_token);
+    }
 }
 
 void Scheduler::fail_all(const Failure& failure) {

@@ -88,11 +88,14 @@ class Scheduler {
     void admit();
     bool start(Sequence& s);
     void started(Sequence& s);
-    std::vector<Part> plan();
+    bool reads_next();
+    std::vector<Part> plan(bool reading);
     int64_t chunk(const Sequence& s, int64_t budget) const;
     void fill(const std::vector<Part>& parts);
     void requeue();
     void sweep();
+    void run(const std::vector<Part>& parts);
+    void read(const std::vector<Part>& parts);
     // scheduler_memory.cpp: pages, slots and checkpoints
     int64_t pages_for(int64_t tokens) const;
     void match_prefix(Sequence& s);
@@ -112,6 +115,7 @@ class Scheduler {
     void sample_forks(const Sequence& s, std::span<const float> logits);
     void shift_context(Sequence& s);
     void finish(Sequence& s, FinishReason reason, std::string stop = {}, std::optional<Failure> failure = {});
+    void tell_progress(Sequence& s);
     // scheduler_sequences.cpp: fork, save, load
     bool split(const Sequence& parent, Sequence& child);
     std::vector<int32_t> hold_prefix(std::span<const int32_t> tokens, std::vector<uint64_t>& ids);
@@ -125,6 +129,7 @@ class Scheduler {
     std::vector<int32_t> free_sequences_;
     SequenceList running_, waiting_;  // waiting_ in order
     uint64_t arrivals_ = 0;
+    bool read_last_ = false;             // the last step was of readings
     const Sequence* blocked_ = nullptr;  // found that much room too little
     int64_t blocked_room_ = 0;
     Step step_;

@@ -58,6 +58,12 @@ void Scheduler::sample(Sequence& s, std::span<float> logits) {
     shift_context(s);
 }
 
+void Scheduler::tell_progress(Sequence& s) {
+    s.statistics.computed_tokens = std::min(s.computed, s.prompt);
+    s.generation->set_statistics(s.statistics);
+    if (s.request.prefill_progress) s.generation->push_progress(s.statistics.computed_tokens);
+}
+
 // Forgets the older half of what follows the beginning (the prompt, or a quarter of the context if that is
 // less) and computes the rest anew, but for the pages of the beginning.
 void Scheduler::shift_context(Sequence& s) {

@@ -16,7 +16,9 @@ int64_t Scheduler::pages_for(int64_t tokens) const {
 void Scheduler::match_prefix(Sequence& s) {
     s.computed = 0;
     if (!options_.reuse_prefixes || !has_cache_) return;
-    const int64_t n = step_.page_tokens, most = (int64_t(s.tokens.size()) - 1) / n;
+    // A token is left to compute for its logits; of a reading, all those that are to be read.
+    const int64_t left = s.request.reading ? s.read : int64_t(s.tokens.size()) - 1;
+    const int64_t n = step_.page_tokens, most = left / n;
     s.pages = hold_prefix({s.tokens.data(), size_t(most * n)}, s.page_ids);
     s.computed = int64_t(s.pages.size()) * n;
 }

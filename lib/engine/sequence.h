@@ -27,6 +27,7 @@ struct Sequence {
     int64_t answer_begin = 0;     // where the answer begins: before the prompt's end, for a fork
     int64_t computed = 0;         // how many the pages and the state hold
     int64_t generated = 0;
+    int64_t read = 0;  // of a reading: rows before this one need not be handed over
     std::vector<int32_t> pages;
     std::vector<uint64_t> page_ids;
     std::vector<int64_t> message_ends;  // of the prompt, rounded down to pages: where states are kept
@@ -47,7 +48,8 @@ struct Sequence {
           stop(request.stop),
           tokens(std::move(request.prompt)),
           prompt(int64_t(tokens.size())),
-          answer_begin(prompt) {
+          answer_begin(prompt),
+          read(request.reading ? request.reading->first : 0) {
         for (const int32_t token : tokens) sampler.accept(token);
     }
 

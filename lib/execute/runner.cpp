@@ -94,10 +94,9 @@ const Device& Runner::device(int rank) const {
     return *ranks_[size_t(rank)]->device;
 }
 
-void Runner::check(const Step& step) const {
+void Runner::check(const Step& step, int64_t outputs) const {
     const int64_t rows = step.rows();
-    COTERIE_CHECK(rows > 0 && rows <= shape_.step_rows &&
-                  int64_t(step.outputs.size()) <= shape_.step_outputs);
+    COTERIE_CHECK(rows > 0 && rows <= shape_.step_rows && int64_t(step.outputs.size()) <= outputs);
     COTERIE_CHECK(int64_t(step.positions.size()) == rows && int64_t(step.span_of.size()) == rows);
     COTERIE_CHECK(step.page_tokens == shape_.page_tokens);
     int64_t at = 0;
@@ -127,13 +126,13 @@ void Runner::step_on(Rank& rank) {
     const uint64_t key = replay_key();
     // What the calls refer to keeps its place for as long as the runner lives.
     if (key != 0)
-        rank.device->replay(key, [this, &rank] { forward(rank); });
+        rank.device->replay(key, [this, &rank] { forward(rank, int64_t(step_.outputs.size())); });
     else
-        forward(rank);
+        forward(rank, int64_t(step_.outputs.size()));
     rank.device->wait();
 }
 
-void Runner::forward(Rank& rank) {
+void Runner::forward(Rank& rank, int64_t outputs, const OutputTap* tap) {
     const Step& step = step_;
     Scratch scratch(rank.scratch->data(), rank.scratch->bytes());
     Pass pass{*rank.device,
@@ -145,23 +144,47 @@ void Runner::forward(Rank& rank) {
               rank.states.get(),
               scratch,
               step,
-              Rows(static_cast<float*>(rank.logits->data()), int64_t(step.outputs.size()),
-                   model_->numbers().vocabulary)};
+              Rows(static_cast<float*>(rank.logits->data()), outputs, model_->numbers().vocabulary),
+              tap};
     model_->architecture().forward(pass);
 }
 
 void Runner::run(const Step& step, std::span<float> logits) {
-    check(step);
+    check(step, shape_.step_outputs);
     const size_t wanted = step.outputs.size() * size_t(model_->numbers().vocabulary);
     COTERIE_CHECK(logits.size() >= wanted);
     step_ = step;
     on_all([&](Rank& rank) { step_on(rank); });
-    // Any rank with the head has all logits: the ranks gathered them.
+    if (const Rank* rank = head())
+        rank->device->read(logits.data(), rank->logits->data(), wanted * sizeof(float));
+}
+
+// Any rank with the head has all logits: the ranks gathered them.
+const Runner::Rank* Runner::head() const {
     for (const std::unique_ptr<Rank>& rank : ranks_)
-        if (rank->share.has_head) {
-            rank->device->read(logits.data(), rank->logits->data(), wanted * sizeof(float));
-            return;
-        }
+        if (rank->share.has_head) return rank.get();
+    return nullptr;
+}
+
+void Runner::read(const Step& step, bool hidden, const RowReader& reader) {
+    check(step, step.rows());
+    step_ = step;
+    const Rank* from = head();
+    on_all([&](Rank& rank) {
+        OutputTap tap;
+        tap.hidden = hidden;
+        tap.take = [&](int64_t first, Rows rows) {
+            if (&rank != from) return;
+            rank.device->wait();
+            const size_t count = size_t(rows.rows * rows.width);
+            if (read_.size() < count) read_.resize(count);
+            rank.device->read(read_.data(), rows.data, count * sizeof(float));
+            reader(first, {read_.data(), count});
+        };
+        rank.device->begin(step_);
+        forward(rank, shape_.step_outputs, &tap);
+        rank.device->wait();
+    });
 }
 
 void Runner::copy_page(int32_t from, int32_t to) {

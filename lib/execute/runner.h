@@ -3,6 +3,7 @@
 #pragma once
 #include <atomic>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -15,6 +16,8 @@
 #include "model/model.h"
 
 namespace coterie {
+
+struct OutputTap;
 
 struct RunnerShape {
     int64_t step_rows = 512;    // most rows of a step
@@ -52,6 +55,13 @@ class Runner {
     // first.
     void run(const Step& step, std::span<float> logits);
 
+    // Runs a step and hands the wanted rows, of which there may be as many as rows, to `reader`: their
+    // logits, or with `hidden` what the output head would be given. Called on a rank's thread, with rows
+    // first, first
+    // + 1, ... of the wanted ones in one piece; must not throw.
+    using RowReader = std::function<void(int64_t first, std::span<const float> rows)>;
+    void read(const Step& step, bool hidden, const RowReader& reader);
+
     // On every rank.
     void copy_page(int32_t from, int32_t to);
     void clear_state(int32_t slot);
@@ -72,17 +82,19 @@ class Runner {
 
   private:
     struct Rank;
-    void check(const Step& step) const;
+    void check(const Step& step, int64_t outputs) const;
     uint64_t replay_key() const;
     void step_on(Rank& rank);
-    void forward(Rank& rank);
+    void forward(Rank& rank, int64_t outputs, const OutputTap* tap = nullptr);
+    const Rank* head() const;  // the first with all logits
     template <typename Function>
     void on_all(Function&& function);
     ProgressCallback rank_progress(const Rank& rank, const ProgressCallback& progress);
 
     std::shared_ptr<const Model> model_;
     RunnerShape shape_;
-    Step step_;  // that runs; always this object, so that recorded calls find it again
+    Step step_;                // that runs; always this object, so that recorded calls find it again
+    std::vector<float> read_;  // rows on their way to a reader
     std::vector<std::unique_ptr<Rank>> ranks_;
     std::unique_ptr<ThreadTeam> team_;  // one member per rank; absent for a lone rank
     std::atomic<bool> failed_{false};   // a rank failed: nothing more is run

@@ -98,25 +98,36 @@ const float* next_norm(const Pass& p, int32_t layer) {
     return nullptr;  // after the last layer only the wanted rows are normed, in end_layers()
 }
 
+// Normed rows -> logits.
+static void output_head(Pass& p, Rows h, Rows logits) {
+    const Scope scope(p);
+    if (p.share.sums()) {
+        Rows mine = p.scratch.rows(h.rows, p.share.vocabulary.end - p.share.vocabulary.begin);
+        if (mine.width > 0) p.device.linear(mine, p.matrix(Part::output), h, p.vector(Part::output_bias));
+        p.communicator.all_gather(logits, mine);
+    } else {
+        p.device.linear(logits, p.matrix(Part::output), h, p.vector(Part::output_bias));
+    }
+    if (p.h.logit_softcap > 0.0f) p.device.softcap(logits, p.h.logit_softcap);
+}
+
 void end_layers(Pass& p, Rows x, Rows h) {
     if (!p.share.has_head) {
         p.communicator.send(x, p.share.rank + 1);
         return;
     }
     if (p.step.outputs.empty()) return;
-    const Scope scope(p);
     Rows wanted(h.data, int64_t(p.step.outputs.size()), p.h.embedding);
     p.device.select_rows(wanted, x, p.step);
     p.device.rms_norm(wanted, wanted, p.vector(Part::output_norm), p.h.norm_eps);
-    if (p.share.sums()) {
-        Rows mine = p.scratch.rows(wanted.rows, p.share.vocabulary.end - p.share.vocabulary.begin);
-        if (mine.width > 0)
-            p.device.linear(mine, p.matrix(Part::output), wanted, p.vector(Part::output_bias));
-        p.communicator.all_gather(p.logits, mine);
-    } else {
-        p.device.linear(p.logits, p.matrix(Part::output), wanted, p.vector(Part::output_bias));
+    if (!p.tap) return output_head(p, wanted, p.logits);
+    if (p.tap->hidden) return p.tap->take(0, wanted);
+    for (int64_t first = 0; first < wanted.rows; first += p.logits.rows) {
+        const int64_t n = std::min(p.logits.rows, wanted.rows - first);
+        const Rows logits(p.logits.data, n, p.logits.width);
+        output_head(p, Rows(wanted.row(first), n, wanted.width), logits);
+        p.tap->take(first, logits);
     }
-    if (p.h.logit_softcap > 0.0f) p.device.softcap(p.logits, p.h.logit_softcap);
 }
 
 void pre_norm_layers(Pass& p, Activation activation) {

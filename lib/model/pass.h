@@ -3,6 +3,7 @@
 // meet in sum_add_norm().
 #pragma once
 #include <cstdint>
+#include <functional>
 
 #include "device/communicator.h"
 #include "device/device.h"
@@ -27,6 +28,13 @@ class Scratch {
     uint64_t capacity_, used_ = 0, peak_ = 0;
 };
 
+// Takes what a pass makes of its wanted rows, instead of leaving it in the pass's logits: as many rows at a
+// time as those have room for. Or, if hidden, all rows as they are before the output head, normed.
+struct OutputTap {
+    bool hidden = false;
+    std::function<void(int64_t first, Rows rows)> take;  // rows first, first + 1, ... of the wanted
+};
+
 struct Pass {
     Device& device;
     Communicator& communicator;
@@ -37,7 +45,8 @@ struct Pass {
     States* states;  // null when no layer here is recurrent
     Scratch& scratch;
     const Step& step;
-    Rows logits;  // [outputs, vocabulary], filled by output(); its memory belongs to the caller
+    Rows logits;  // [outputs, vocabulary], filled by end_layers(); its memory belongs to the caller
+    const OutputTap* tap = nullptr;
 
     const Weight& matrix(Part part, int32_t layer = -1) const;  // must be there
     const float* vector(Part part, int32_t layer = -1) const { return weights.vector(part, layer); }

@@ -45,6 +45,15 @@ AT(coterie_engine_options, progress_user, 72);
 AT(coterie_engine_options, log, 80);
 AT(coterie_engine_options, log_user, 88);
 AT(coterie_engine_options, mode, 96);
+AT(coterie_engine_options, events, 104);
+AT(coterie_engine_options, events_user, 112);
+
+AT(coterie_engine_event, struct_size, 0);
+AT(coterie_engine_event, kind, 4);
+AT(coterie_engine_event, state, 8);
+AT(coterie_engine_event, message, 16);
+AT(coterie_engine_event, done, 24);
+AT(coterie_engine_event, total, 32);
 
 AT(coterie_plan_request, parallel, 4);
 AT(coterie_plan_request, context_tokens, 8);
@@ -106,12 +115,29 @@ AT(coterie_event, logprob, 48);
 AT(coterie_event, finish_reason, 52);
 AT(coterie_event, top, 56);
 AT(coterie_event, top_count, 64);
+AT(coterie_event, done, 72);
+AT(coterie_event, total, 80);
 
 AT(coterie_generation_statistics, finish_reason, 4);
 AT(coterie_generation_statistics, prompt_tokens, 8);
 AT(coterie_generation_statistics, queue_us, 32);
 AT(coterie_generation_statistics, preemptions, 56);
 AT(coterie_generation_statistics, seed, 64);
+AT(coterie_generation_statistics, computed_tokens, 72);
+
+AT(coterie_input, text, 0);
+AT(coterie_input, length, 8);
+AT(coterie_input, tokens, 16);
+AT(coterie_input, count, 24);
+
+AT(coterie_reading_options, pooling, 4);
+AT(coterie_reading_options, raw, 8);
+AT(coterie_reading_options, dimensions, 12);
+AT(coterie_reading_options, truncate, 16);
+AT(coterie_reading_options, priority, 20);
+AT(coterie_reading_options, time_limit_ms, 24);
+AT(coterie_reading_options, progress, 32);
+AT(coterie_reading_options, progress_user, 40);
 
 /* Every INIT macro fits its struct. */
 coterie_error an_error = COTERIE_ERROR_INIT;
@@ -123,3 +149,5 @@ coterie_engine_statistics some_engine_statistics = COTERIE_ENGINE_STATISTICS_INI
 coterie_generation_options some_generation_options = COTERIE_GENERATION_OPTIONS_INIT;
 coterie_event an_event = COTERIE_EVENT_INIT;
 coterie_generation_statistics some_generation_statistics = COTERIE_GENERATION_STATISTICS_INIT;
+coterie_reading_options some_reading_options = COTERIE_READING_OPTIONS_INIT;
+coterie_plan_request a_plan_request = COTERIE_PLAN_REQUEST_INIT;
