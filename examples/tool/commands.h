@@ -13,12 +13,13 @@ namespace tool {
 // What the chosen subcommand does; set by it when the command line is read.
 using Action = std::function<int()>;
 
-void add_file_commands(CLI::App& app, Action& action);   // inspect, verify, quantize, upcycle, synth
-void add_store_commands(CLI::App& app, Action& action);  // list, show
-void add_text_commands(CLI::App& app, Action& action);   // tokenize, render, parse
-void add_model_commands(CLI::App& app, Action& action);  // logits, devices
-void add_bench_command(CLI::App& app, Action& action);   // bench
-void add_plan_command(CLI::App& app, Action& action);    // plan
+void add_file_commands(CLI::App& app, Action& action);       // inspect, verify, quantize, upcycle, synth
+void add_store_commands(CLI::App& app, Action& action);      // list, show
+void add_text_commands(CLI::App& app, Action& action);       // tokenize, render, parse
+void add_model_commands(CLI::App& app, Action& action);      // logits, devices
+void add_bench_command(CLI::App& app, Action& action);       // bench
+void add_plan_command(CLI::App& app, Action& action);        // plan
+void add_perplexity_command(CLI::App& app, Action& action);  // perplexity
 
 std::string read_file(const std::string& path);              // "-": standard input
 std::vector<int64_t> read_numbers(const std::string& list);  // "1,2,3"

@@ -73,6 +73,7 @@ int main(int argc, char** argv) {
     tool::add_model_commands(app, action);
     tool::add_bench_command(app, action);
     tool::add_plan_command(app, action);
+    tool::add_perplexity_command(app, action);
     CLI11_PARSE(app, argc, argv);
     try {
         return action ? action() : 0;
