@@ -347,10 +347,17 @@ def adjacent_pairs(value: np.ndarray, heads: int) -> np.ndarray:
 
 
 def convert(
-    state: dict, config: dict, vocabulary, path, name: str, half: bool = False, lossless: bool = False
+    state: dict,
+    config: dict,
+    vocabulary,
+    path,
+    name: str,
+    half: bool = False,
+    lossless: bool = False,
+    describe=None,
 ) -> dict:
     """Writes the file and returns its tensors (float32, NumPy order). `lossless`: fail if rounding to F32
-    changed a value."""
+    changed a value. `describe` may write more metadata with the GGUF writer it gets."""
     conversion = Conversion(state, config)
     writer = gguf.GGUFWriter(str(path), conversion.architecture)
     writer.add_type("model")
@@ -359,6 +366,8 @@ def convert(
     writer.add_file_type(int(half))
     writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
     vocabulary.write(writer)
+    if describe:
+        describe(writer)
     written = {}
     for tensor, value in conversion.tensors.items():
         array = np.ascontiguousarray(value.astype(np.float32))
