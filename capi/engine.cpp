@@ -22,9 +22,10 @@ Type cache_type(const char* name, const char* option) {
 
 EngineOptions engine_options(const coterie_engine_options& o) {
     EngineOptions result;
-    if (o.threads < 0 || o.context_tokens < 0 || o.parallel < 0 || o.step_rows < 0 || o.queue < 0)
+    if (o.threads < 0 || o.context_tokens < 0 || o.parallel < 0 || o.step_rows < 0 || o.queue < 0 ||
+        o.draft_tokens < 0)
         fail(Status::invalid_argument,
-             "threads, context_tokens, parallel, step_rows and queue can't be negative");
+             "threads, context_tokens, parallel, step_rows, queue and draft_tokens can't be negative");
     if (o.context_tokens > INT32_MAX / 2 || o.parallel > 4096 || o.step_rows > 1 << 20 || o.threads > 4096)
         fail(Status::invalid_argument,
              "context_tokens, parallel, step_rows or threads is larger than any machine can use");
@@ -37,6 +38,10 @@ EngineOptions engine_options(const coterie_engine_options& o) {
     result.step_rows = o.step_rows;
     result.key_type = cache_type(o.key_type, "key_type");
     result.value_type = cache_type(o.value_type, "value_type");
+    if (o.draft_tokens > most_drafts)
+        fail(Status::invalid_argument, "draft_tokens is {}; {} at most can be checked in a step",
+             o.draft_tokens, most_drafts);
+    result.drafts = o.draft_tokens;
     result.queue = o.queue;
     result.reuse_prefixes = o.no_prefix_reuse == 0;
     if (o.log)
@@ -105,7 +110,8 @@ nlohmann::ordered_json describe(const Engine& engine) {
                          {"kv_bytes", m.cache},
                          {"state_bytes", m.states},
                          {"scratch_bytes", m.scratch},
-                         {"total_bytes", m.weights + m.cache + m.states + m.scratch}});
+                         {"comm_bytes", m.comm},
+                         {"total_bytes", m.weights + m.cache + m.states + m.scratch + m.comm}});
     }
     return {{"model", engine.model().file().path()},
             {"context_tokens", engine.options().context_tokens},
@@ -201,6 +207,8 @@ coterie_status coterie_engine_get_statistics(const coterie_engine* engine,
         result.step_us_p50 = s.step_us_p50;
         result.step_us_p99 = s.step_us_p99;
         result.tokens_per_second = s.tokens_per_second;
+        result.drafted_tokens = s.drafted_tokens;
+        result.accepted_tokens = s.accepted_tokens;
         write_result(statistics, result, "statistics");
     });
 }

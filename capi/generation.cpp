@@ -46,6 +46,9 @@ GenerationRequest read_request(const coterie_generation_options& o, const ModelD
     r.ignore_end = (o.flags & COTERIE_IGNORE_END) != 0;
     r.special_text = (o.flags & COTERIE_SPECIAL_TEXT) != 0;
     r.priority = o.priority;
+    if (o.draft_tokens < -1)
+        fail(Status::invalid_argument, "draft_tokens is {}; -1 is the least", o.draft_tokens);
+    r.drafts = o.draft_tokens;
     r.time_limit = std::chrono::milliseconds(o.time_limit_ms);
     r.prefill_progress = (o.flags & COTERIE_PREFILL) != 0;
     if (o.flags & COTERIE_SHIFT_CONTEXT) r.context_policy = ContextPolicy::shift;
@@ -358,6 +361,8 @@ coterie_status coterie_generation_get_statistics(const coterie_generation* gener
         result.preemptions = s.preemptions;
         result.seed = g.seed;
         result.computed_tokens = s.computed_tokens;
+        result.drafted_tokens = s.drafted_tokens;
+        result.accepted_tokens = s.accepted_tokens;
         write_result(statistics, result, "statistics");
     });
 }

@@ -162,9 +162,9 @@ struct Program {
 };
 
 struct Arguments {
-    std::string model, devices, isa, kv_type, mode, system;
+    std::string model, devices, isa, key_type, value_type, mode, system;
     std::vector<std::string> prompts;
-    int threads = 0;
+    int threads = 0, drafts = 0;
     int64_t context = 0;
     bool quiet = false, raw = false;
     ChatSettings settings;
@@ -187,7 +187,9 @@ void run(Arguments& a) {
     if (!a.devices.empty()) o.devices = a.devices.c_str();
     if (!a.mode.empty()) o.mode = a.mode.c_str();
     if (!a.isa.empty()) o.isa = a.isa.c_str();
-    if (!a.kv_type.empty()) o.key_type = o.value_type = a.kv_type.c_str();
+    if (!a.key_type.empty()) o.key_type = a.key_type.c_str();
+    if (!a.value_type.empty()) o.value_type = a.value_type.c_str();
+    o.draft_tokens = a.drafts;
     o.progress = progress;
     o.progress_user = &show_progress;
     Program program(coterie::Engine(model, o));
@@ -226,7 +228,14 @@ int main(int argc, char** argv) {
     app.add_option("--devices", a.devices, "cpu, cpu:N (N ranks) or reference");
     app.add_option("--mode", a.mode, "How ranks share the model: auto, tensor, expert or layer");
     app.add_option("--isa", a.isa, "Instruction set of the CPU: avx512, avx2, portable");
-    app.add_option("--kv", a.kv_type, "Type of the cache: f16, q8_0, f32");
+    app.add_option_function<std::string>(
+        "--kv",
+        [&a](const std::string& types) {
+            a.key_type = types.substr(0, types.find(','));
+            a.value_type = types.substr(types.find(',') + 1);
+        },
+        "Type of the cache: f16, q8_0, f32; or of keys and values: q8_0,f16");
+    app.add_option("--drafts", a.drafts, "Guessed tokens to check in a step (0: none)");
     app.add_option("-n,--max-tokens", a.settings.max_tokens, "Most tokens of an answer");
     app.add_option("--temperature", a.temperature, "0: always the likeliest token");
     app.add_option("--top-p", a.settings.top_p, "Nucleus sampling");

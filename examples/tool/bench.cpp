@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "bench_drafts.h"
 #include "bench_streams.h"
 #include "commands.h"
 
@@ -16,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Arguments : BenchEngine {
-    std::string prompts = "512", answers = "64", batches = "1", depths = "0", concurrency;
+    std::string prompts = "512", answers = "64", batches = "1", depths = "0", concurrency, drafts, text;
     int64_t warm_prefix = 0;
     int repeat = 5;
     bool json = false;
@@ -102,6 +103,13 @@ int64_t largest(const std::vector<int64_t>& v) {
 }
 
 int bench(const Arguments& a) {
+    if (!a.drafts.empty()) {
+        const std::vector<int64_t> answers = read_numbers(a.answers);
+        return bench_drafts(
+            a, read_numbers(a.drafts), read_numbers(a.concurrency.empty() ? "1" : a.concurrency),
+            answers.empty() ? 64 : std::max<int64_t>(answers[0], 2),
+            a.text.empty() ? std::string() : read_file(a.text), std::max(a.repeat, 1), a.json);
+    }
     if (!a.concurrency.empty() || a.warm_prefix > 0) {
         const std::vector<int64_t> prompts = read_numbers(a.prompts), answers = read_numbers(a.answers);
         return bench_streams(a, read_numbers(a.concurrency), prompts.empty() ? 0 : prompts[0],
@@ -162,11 +170,16 @@ void add_bench_command(CLI::App& app, Action& action) {
                   "Streams at once: 1,2,4,8,16; their latency and tokens/s instead of the other tests");
     c->add_option("--warm-prefix", a->warm_prefix,
                   "Time to the first token of a prompt of so many tokens, new and repeated");
+    c->add_option("--drafts", a->drafts,
+                  "Guessed tokens per step: 4,8; what they gain on a text that repeats its prompt and on one "
+                  "that doesn't");
+    c->add_option("--text", a->text,
+                  "File with a prompt to complete for --drafts instead of the built-in ones");
     c->add_option("-r,--repeat", a->repeat, "Runs of each test");
     c->add_option("-t,--threads", a->threads, "Threads (0: all usable cores)");
     c->add_option("--devices", a->devices, "cpu, cpu:N or reference");
     c->add_option("--isa", a->isa, "Instruction set of the CPU: avx512, avx2, portable");
-    c->add_option("--kv", a->kv_type, "Type of the cache: f16, q8_0, f32");
+    add_cache_types(*c, a->key_type, a->value_type);
     c->add_option("--mode", a->mode, "How ranks share the model: auto, tensor, expert or layer");
     c->add_flag("--json", a->json, "As JSON");
     c->callback([a, &action] { action = [a] { return bench(*a); }; });

@@ -118,7 +118,8 @@ coterie_engine_options BenchEngine::options() const {
     if (!devices.empty()) o.devices = devices.c_str();
     if (!isa.empty()) o.isa = isa.c_str();
     if (!mode.empty()) o.mode = mode.c_str();
-    if (!kv_type.empty()) o.key_type = o.value_type = kv_type.c_str();
+    if (!key_type.empty()) o.key_type = key_type.c_str();
+    if (!value_type.empty()) o.value_type = value_type.c_str();
     o.progress = show_progress;
     return o;
 }

@@ -10,7 +10,7 @@ namespace tool {
 
 // The model and the engine to measure.
 struct BenchEngine {
-    std::string model, devices, isa, kv_type, mode;
+    std::string model, devices, isa, key_type, value_type, mode;
     int threads = 0;
     coterie_engine_options options() const;  // its texts are this object's
 };

@@ -24,6 +24,9 @@ void add_perplexity_command(CLI::App& app, Action& action);  // perplexity
 std::string read_file(const std::string& path);              // "-": standard input
 std::vector<int64_t> read_numbers(const std::string& list);  // "1,2,3"
 
+// --kv TYPE, or --kv KEYS,VALUES. The texts must live as long as the command line is read.
+void add_cache_types(CLI::App& command, std::string& key_type, std::string& value_type);
+
 // Shows progress on a terminal's standard error; its user pointer is ignored.
 int show_progress(void* user, const char* what, uint64_t done, uint64_t total);
 

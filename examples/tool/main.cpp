@@ -45,6 +45,16 @@ std::vector<int64_t> read_numbers(const std::string& list) {
     return numbers;
 }
 
+void add_cache_types(CLI::App& command, std::string& key_type, std::string& value_type) {
+    command.add_option_function<std::string>(
+        "--kv",
+        [&key_type, &value_type](const std::string& types) {
+            key_type = types.substr(0, types.find(','));
+            value_type = types.substr(types.find(',') + 1);
+        },
+        "Type of the cache: f16, q8_0, f32; or of keys and values: q8_0,f16");
+}
+
 int show_progress(void*, const char* what, uint64_t done, uint64_t total) {
     static const bool terminal = isatty(STDERR_FILENO) != 0;
     static auto last = std::chrono::steady_clock::time_point{};

@@ -7,7 +7,7 @@ namespace tool {
 namespace {
 
 struct Arguments {
-    std::string model, machine, devices, kv_type, mode;
+    std::string model, machine, devices, key_type, value_type, mode;
     int64_t context = 0;
     int parallel = 1;
     bool host_experts = false, json = false;
@@ -22,7 +22,8 @@ int plan(const Arguments& a) {
     if (!a.machine.empty()) r.machine = a.machine.c_str();
     if (!a.devices.empty()) r.devices = a.devices.c_str();
     if (!a.mode.empty()) r.mode = a.mode.c_str();
-    if (!a.kv_type.empty()) r.key_type = r.value_type = a.kv_type.c_str();
+    if (!a.key_type.empty()) r.key_type = a.key_type.c_str();
+    if (!a.value_type.empty()) r.value_type = a.value_type.c_str();
     int32_t fits = 0;
     std::cout << coterie::text_of([&](char* b, size_t c, size_t* n, coterie_error* e) {
         return coterie_plan(model.get(), &r, a.json ? COTERIE_JSON : COTERIE_TEXT, &fits, b, c, n, e);
@@ -43,7 +44,7 @@ void add_plan_command(CLI::App& app, Action& action) {
     c->add_option("--devices", a->devices, "Of this machine: cpu, cpu:N");
     c->add_option("-c,--ctx", a->context, "Tokens of context of one sequence (0: what fits, at most 8192)");
     c->add_option("--parallel", a->parallel, "Sequences at once");
-    c->add_option("--kv", a->kv_type, "Type of the cache: f16, q8_0, f32");
+    add_cache_types(*c, a->key_type, a->value_type);
     c->add_option("--mode", a->mode, "auto, tensor, expert or layer");
     c->add_flag("--host-experts", a->host_experts, "Experts that don't fit may stay on the host");
     c->add_flag("--json", a->json, "As JSON");

@@ -220,9 +220,10 @@ typedef struct coterie_engine_options {
     const char* mode; /* how several ranks share the model: "auto", "tensor", "expert", "layer"; NULL: auto */
     coterie_engine_event_fn events;
     void* events_user;
+    int32_t draft_tokens; /* most guessed tokens of a sequence that a step checks at once (docs/engine.md); 0: none */
 } coterie_engine_options;
 #define COTERIE_ENGINE_OPTIONS_INIT \
-    {sizeof(coterie_engine_options), 0, NULL, NULL, 0, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
+    {sizeof(coterie_engine_options), 0, NULL, NULL, 0, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0}
 
 /* Places a model on devices and loads it. Never on other devices than asked for. options may be NULL. */
 COTERIE_API coterie_status coterie_engine_create(coterie_model* model, const coterie_engine_options* options,
@@ -248,9 +249,10 @@ typedef struct coterie_engine_statistics {
     double prefix_hit_rate;                /* cached_tokens / prompt_tokens */
     int64_t step_us_p50, step_us_p99;      /* of the last 256 steps */
     double tokens_per_second;              /* generated, in the time of these steps */
+    int64_t drafted_tokens, accepted_tokens; /* guessed; of these, found right */
 } coterie_engine_statistics;
 #define COTERIE_ENGINE_STATISTICS_INIT \
-    {sizeof(coterie_engine_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+    {sizeof(coterie_engine_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 COTERIE_API coterie_status coterie_engine_get_statistics(const coterie_engine* engine,
                                                          coterie_engine_statistics* statistics, coterie_error* error);
@@ -300,9 +302,10 @@ typedef struct coterie_generation_options {
     /* coterie_chat with tools: NULL or "auto": the model decides; "none": no calls; "required": at least one call; else the
      * name of the function to call. Enforced by a grammar. */
     const char* tool_choice;
+    int32_t draft_tokens; /* as in coterie_engine_options, which is the most; 0: as the engine's; -1: none */
 } coterie_generation_options;
 #define COTERIE_GENERATION_OPTIONS_INIT \
-    {sizeof(coterie_generation_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, NULL, 0, 0, NULL}
+    {sizeof(coterie_generation_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, NULL, 0, 0, NULL, 0}
 
 /* Continues token ids. Returns at once; the answer is taken with coterie_generation_next. options may be NULL. */
 COTERIE_API coterie_status coterie_generate(coterie_engine* engine, const int32_t* tokens, size_t count,
@@ -375,8 +378,9 @@ typedef struct coterie_generation_statistics {
     int64_t preemptions;
     uint64_t seed; /* that was used */
     int64_t computed_tokens; /* of the prompt, the cached ones among them: grows while it is computed */
+    int64_t drafted_tokens, accepted_tokens; /* guessed; of these, found right */
 } coterie_generation_statistics;
-#define COTERIE_GENERATION_STATISTICS_INIT {sizeof(coterie_generation_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define COTERIE_GENERATION_STATISTICS_INIT {sizeof(coterie_generation_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 COTERIE_API coterie_status coterie_generation_get_statistics(const coterie_generation* generation,
                                                              coterie_generation_statistics* statistics,

@@ -17,6 +17,7 @@ PlanRequest plan_request(const EngineOptions& o) {
     r.value_type = o.value_type;
     r.mode = o.mode;
     r.reuse_prefixes = o.reuse_prefixes;
+    r.drafts = o.drafts;
     r.checkpoints = o.checkpoints;
     return r;
 }
@@ -31,17 +32,19 @@ Engine::Engine(std::shared_ptr<const Model> model, std::shared_ptr<const text::T
     options_.context_tokens = plan_.context_tokens;
     options_.parallel = plan_.parallel;
     options_.step_rows = plan_.step_rows;
-    options_.checkpoints = std::max(plan_.state_slots - plan_.parallel, 0);
+    const int32_t snapshots = options_.drafts > 0 ? plan_.parallel : 0;
+    options_.checkpoints = std::max(plan_.state_slots - plan_.parallel - snapshots, 0);
     if (options_.queue <= 0) options_.queue = 64;
     RunnerShape shape;
     shape.step_rows = plan_.step_rows;
-    shape.step_outputs = plan_.parallel;
+    shape.step_outputs = plan_.step_outputs;
     shape.page_tokens = plan_page_tokens;
     shape.pages = plan_.pages;
     shape.state_slots = plan_.state_slots;
     shape.key_type = plan_.key_type;
     shape.value_type = plan_.value_type;
     shape.context_tokens = plan_.context_tokens;
+    shape.row_cost = plan_.row_cost;
     runner_ = std::make_unique<Runner>(model_, place(*model_, plan_, devices), shape, progress);
     log_line(options_.log, LogLevel::info, plan_text(plan_));
     for (int rank = 0; rank < runner_->ranks(); ++rank)
@@ -58,6 +61,7 @@ Engine::Engine(std::shared_ptr<const Model> model, std::shared_ptr<const text::T
     s.context_tokens = options_.context_tokens;
     s.step_rows = options_.step_rows;
     s.checkpoints = options_.checkpoints;
+    s.drafts = options_.drafts;
     s.reuse_prefixes = options_.reuse_prefixes;
     scheduler_ = std::make_unique<Scheduler>(*runner_, *tokenizer_, s);
     tell({EngineEvent::Kind::state, EngineState::ready, "the model is loaded"});

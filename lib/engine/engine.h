@@ -18,6 +18,8 @@
 
 namespace coterie {
 
+// Of one sequence in one step.
+constexpr int32_t most_drafts = 64;
 enum class EngineState : int32_t { ready = 0, degraded = 1, lost = 2 };
 
 // What an engine tells of itself, on a thread of its own or the one that creates it; never under a lock.
@@ -37,6 +39,7 @@ struct EngineOptions {
     int64_t step_rows = 0;       // 0: 512
     Type key_type = Type::F16, value_type = Type::F16;
     int32_t queue = 0;         // waiting generations before busy; 0: 64
+    int32_t drafts = 0;        // most guessed tokens of a sequence that a step checks; 0: none
     int32_t checkpoints = -1;  // of recurrent states; -1: chosen
     bool reuse_prefixes = true;
     Mode mode = Mode::automatic;  // how the model is cut between several ranks

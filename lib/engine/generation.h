@@ -60,6 +60,7 @@ struct GenerationRequest {
     int32_t logprobs = -1;                    // alternatives per token; -1: none
     bool want_logits = false;                 // of every generated token
     int32_t priority = 0;                     // higher goes first
+    int32_t drafts = 0;                       // guessed tokens per step; 0: as many as the engine's; -1: none
     std::chrono::milliseconds time_limit{0};  // 0: none
     ContextPolicy context_policy = ContextPolicy::stop;
     std::unique_ptr<TokenConstraint> constraint;
@@ -80,6 +81,7 @@ struct GenerationStatistics {
     int64_t computed_tokens = 0;                          // of the prompt, the cached ones among them
     int64_t queue_us = 0, prefill_us = 0, decode_us = 0;  // waiting, until the first token, after it
     int32_t preemptions = 0;
+    int64_t drafted_tokens = 0, accepted_tokens = 0;  // guessed; of these, found right
 };
 
 class Generation {

@@ -38,14 +38,18 @@ Scheduler::Scheduler(Runner& runner, const text::Tokenizer& tokenizer, const Sch
       pages_(runner.shape().pages, runner.shape().page_tokens,
              [this](uint64_t id) { checkpoints_.drop(id); }) {
     COTERIE_CHECK(options.step_rows <= runner.shape().step_rows && options.mixed_rows > 0 &&
-                  options.sequences <= runner.shape().step_outputs && options.sequences <= options.step_rows);
-    COTERIE_CHECK(!has_states_ || options.sequences + options.checkpoints <= runner.shape().state_slots);
+                  options.drafts >= 0);
+    const int64_t outputs = int64_t(options.sequences) * (1 + options.drafts);
+    COTERIE_CHECK(outputs <= runner.shape().step_outputs && outputs <= options.step_rows);
+    const int32_t snapshots = options.drafts > 0 ? options.sequences : 0;
+    COTERIE_CHECK(!has_states_ ||
+                  options.sequences + options.checkpoints + snapshots <= runner.shape().state_slots);
     for (int32_t i = options.sequences - 1; i >= 0; --i) free_sequences_.push_back(i);
     step_.page_tokens = runner.shape().page_tokens;
     step_.pages_per_sequence = int32_t(pages_for(options.context_tokens));
     step_.pages.assign(size_t(options.sequences) * size_t(step_.pages_per_sequence), 0);
     const size_t vocabulary = size_t(runner.model().numbers().vocabulary);
-    logits_.resize(size_t(options.sequences) * vocabulary);
+    logits_.resize(size_t(outputs) * vocabulary);
     mask_.resize((vocabulary + 31) / 32);
 }
 
@@ -56,6 +60,9 @@ std::unique_ptr<Sequence> Scheduler::arrive(std::shared_ptr<Generation> generati
     auto s = std::make_unique<Sequence>(std::move(generation), std::move(request), tokenizer_);
     s->number = ++arrivals_;
     s->statistics.prompt_tokens = s->prompt;
+    const int32_t drafts = s->request.drafts;
+    s->most_drafts = drafts < 0 ? 0 : drafts == 0 ? options_.drafts : std::min(drafts, options_.drafts);
+    s->next_drafts = (s->most_drafts + 1) / 2;
     if (has_states_ && checkpoints_.slots() > 0)
         s->message_ends = find_message_ends(s->tokens, tokenizer_, step_.page_tokens);
     s->generation->set_tokens(s->tokens, s->answer_begin);
@@ -162,15 +169,16 @@ std::vector<Scheduler::Part> Scheduler::plan(bool reading) {
     std::sort(ready.begin(), ready.end(), [](const Sequence* a, const Sequence* b) { return a->before(*b); });
     int64_t budget = options_.step_rows;
     for (Sequence* s : ready) {
-        if (!s->running() || s->pending() != 1 || reading) continue;
+        if (!s->running() || !s->decodes() || reading) continue;
         if (!reserve(*s, int64_t(s->tokens.size()))) {
             give_way(*s);
             continue;
         }
-        parts.push_back({s, 1});
-        --budget;
+        parts.push_back({s, s->pending()});
+        budget -= s->pending();
     }
     drop_preempted();
+    draft(parts, budget);
     if (!parts.empty()) budget = std::min(budget, options_.mixed_rows);
     // Then prefill, in turns among those of the same priority.
     std::stable_sort(ready.begin(), ready.end(), [](const Sequence* a, const Sequence* b) {
@@ -179,7 +187,7 @@ std::vector<Scheduler::Part> Scheduler::plan(bool reading) {
     });
     for (Sequence* s : ready) {
         if (budget <= 0) break;
-        if (!s->running() || (s->pending() <= 1 && !reading)) continue;
+        if (!s->running() || (s->decodes() && !reading)) continue;
         if (reading && !parts.empty() &&
             parts.front().sequence->request.reading->hidden != s->request.reading->hidden)
             continue;
@@ -219,13 +227,15 @@ void Scheduler::fill(const std::vector<Part>& parts) {
         step_.spans.push_back(
             {s.index, has_states_ ? s.index : -1, first, int32_t(part.rows), int32_t(s.computed)});
         for (int64_t i = 0; i < part.rows; ++i) {
-            step_.tokens.push_back(s.tokens[size_t(s.computed + i)]);
+            step_.tokens.push_back(i < s.pending() ? s.tokens[size_t(s.computed + i)]
+                                                   : s.drafts[size_t(i - s.pending())]);
             step_.positions.push_back(int32_t(s.computed + i));
             step_.span_of.push_back(span);
         }
         const int64_t last = s.computed + part.rows;
         int64_t wanted = s.request.reading ? std::max(s.read, s.computed) : int64_t(s.tokens.size()) - 1;
         for (; wanted < last; ++wanted) step_.outputs.push_back(first + int32_t(wanted - s.computed));
+        if (!s.drafts.empty() && has_states_) runner_.copy_state(s.index, snapshot_slot(s));
         std::copy(s.pages.begin(), s.pages.end(),
                   step_.pages.begin() + int64_t(s.index) * step_.pages_per_sequence);
     }
@@ -262,11 +272,17 @@ void Scheduler::run(const std::vector<Part>& parts) {
     size_t output = 0;
     for (const Part& part : parts) {
         Sequence& s = *part.sequence;
-        const bool wanted = part.rows == s.pending();
+        const size_t wanted = size_t(std::max<int64_t>(part.rows - s.pending() + 1, 0));
+        const std::span<float> logits{logits_.data() + output * vocabulary, wanted * vocabulary};
+        output += wanted;
+        if (!s.drafts.empty()) {
+            verify(s, logits);
+            continue;
+        }
+        s.repeated = 0;
         advance(s, part.rows);
         if (s.generated == 0) tell_progress(s);
-        if (!wanted) continue;
-        const std::span<float> logits{logits_.data() + output++ * vocabulary, vocabulary};
+        if (wanted == 0) continue;
         if (s.generated == 0) sample_forks(s, logits);
         sample(s, logits);
     }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/checkpoint_pool.h"
+#include "engine/draft.h"
 #include "engine/page_pool.h"
 #include "engine/sequence.h"
 #include "execute/runner.h"
@@ -23,6 +24,8 @@ struct SchedulerOptions {
     int64_t mixed_rows = 128;          // prefill rows of a step that also decodes
     int32_t checkpoints = 0;           // of recurrent states, besides one slot per sequence
     int64_t checkpoint_tokens = 1024;  // least distance of checkpoints in a long prompt
+    int32_t drafts = 0;                // most guessed tokens of a sequence in a step
+    Drafter drafter = look_up_draft;
     bool reuse_prefixes = true;
 };
 
@@ -33,6 +36,7 @@ struct SchedulerStatistics {
     int64_t checkpoints = 0, checkpoint_hits = 0;
     int64_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
     int64_t steps = 0, step_us = 0, preemptions = 0;
+    int64_t drafted_tokens = 0, accepted_tokens = 0;  // guessed; of these, found right
     // Of the last steps, at most 256.
     int64_t step_us_p50 = 0, step_us_p99 = 0;
     double tokens_per_second = 0;  // generated
@@ -75,7 +79,7 @@ class Scheduler {
     using SequenceList = std::list<std::unique_ptr<Sequence>>;
     struct Part {  // of a step
         Sequence* sequence;
-        int64_t rows;
+        int64_t rows;  // drafts included
     };
     struct Timing {  // of a step
         int64_t us = 0, generated = 0;
@@ -110,6 +114,10 @@ class Scheduler {
     void advance(Sequence& s, int64_t rows);
     int64_t checkpoint_interval(const Sequence& s) const;
     void checkpoint(Sequence& s);
+    // scheduler_drafts.cpp: several tokens of a sequence in one step
+    void draft(std::vector<Part>& parts, int64_t& budget);
+    int32_t snapshot_slot(const Sequence& s) const;
+    void verify(Sequence& s, std::span<float> logits);
     // scheduler_answer.cpp: from logits to the stream
     void sample(Sequence& s, std::span<float> logits);
     void sample_forks(const Sequence& s, std::span<const float> logits);

@@ -115,7 +115,8 @@ void Scheduler::release(Sequence& s) {
         s.pages.pop_back();
     }
     s.page_ids.clear();
-    s.computed = 0;
+    s.drafts.clear();
+    s.computed = s.repeated = 0;
     if (s.index >= 0) free_sequences_.push_back(s.index);
     s.index = -1;
 }
@@ -174,7 +175,7 @@ void Scheduler::check() const {
     for (const int32_t index : free_sequences_) take(index);
     for (const auto& s : running_) {
         take(s->index);
-        COTERIE_CHECK(!s->done && !s->origin && s->pending() > 0);
+        COTERIE_CHECK(!s->done && !s->origin && s->pending() > 0 && s->drafts.empty());
         COTERIE_CHECK(!has_cache_ || s->computed <= int64_t(s->pages.size()) * step_.page_tokens);
         COTERIE_CHECK(int64_t(s->pages.size()) <= step_.pages_per_sequence);
         COTERIE_CHECK(int64_t(s->page_ids.size()) * step_.page_tokens <= s->computed);

@@ -36,7 +36,7 @@ void Scheduler::fork(const Generation& parent, std::shared_ptr<Generation> gener
     child->generation->set_earlier_text(std::move(earlier));
     if (p && p->generated == 0) {
         child->origin = p;
-    } else if (p && p->running() && p->pending() == 1 && split(*p, *child)) {
+    } else if (p && p->running() && p->decodes() && split(*p, *child)) {
         running_.push_back(std::move(child));
         return;
     }
@@ -60,6 +60,7 @@ bool Scheduler::split(const Sequence& parent, Sequence& child) {
     child.pages.insert(child.pages.begin(), parent.pages.begin(), parent.pages.begin() + long(full));
     child.page_ids = parent.page_ids;
     child.computed = parent.computed;
+    child.repeated = parent.repeated;
     child.index = free_sequences_.back();
     free_sequences_.pop_back();
     if (has_states_) runner_.copy_state(parent.index, child.index);

@@ -35,6 +35,10 @@ struct Sequence {
     const Sequence* origin = nullptr;   // waits for this one's prompt, to share it
     uint64_t number = 0;                // order of arrival
     int64_t filled_at = 0;              // the step that last had prompt rows of it
+    std::vector<int32_t> drafts;        // guessed next tokens, in the step that runs
+    int32_t most_drafts = 0;            // per step; 0: none
+    int32_t next_drafts = 0;            // in its next step, by how good the last ones were
+    int64_t repeated = 0;               // tokens before the newest whose state was rolled back
     int32_t index = -1;                 // row of the page table, and state slot; -1: not running
     bool done = false;
     GenerationStatistics statistics;
@@ -59,6 +63,8 @@ struct Sequence {
         return request.priority != other.request.priority ? request.priority > other.request.priority
                                                           : number < other.number;
     }
+    // All of it but the newest token has been computed before.
+    bool decodes() const { return pending() == 1 + repeated; }
     bool running() const { return index >= 0 && !done; }
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/failure.h"
 #include "plan/cost.h"
@@ -31,7 +32,11 @@ StepShape step_shape(const Hyperparameters& h, const PlanRequest& request, int64
     s.step_rows = std::max<int64_t>(std::min(s.step_rows, pages * plan_page_tokens), s.parallel);
     int32_t checkpoints = request.checkpoints;
     if (checkpoints < 0) checkpoints = h.has_states() && request.reuse_prefixes ? 4 * s.parallel : 0;
-    s.state_slots = h.has_states() ? s.parallel + checkpoints : 0;
+    // Guesses need the state from before them, and logits of each.
+    const int32_t drafts = std::max(request.drafts, 0), snapshots = drafts > 0 ? s.parallel : 0;
+    s.state_slots = h.has_states() ? s.parallel + checkpoints + snapshots : 0;
+    s.step_outputs = int64_t(s.parallel) * (1 + drafts);
+    s.step_rows = std::max(s.step_rows, s.step_outputs);
     s.key_type = request.key_type;
     s.value_type = request.value_type;
     return s;
@@ -155,7 +160,8 @@ uint64_t Placing::scratch_of(size_t index, const RankPlan& rank, const Plan& pla
                                      plan.step_rows};
     const auto known = scratch_.find(key);
     if (known != scratch_.end()) return known->second;
-    return scratch_[key] = work(rank, plan, {{plan.step_rows, plan.parallel, 0, 1}}).front().scratch_bytes;
+    return scratch_[key] =
+               work(rank, plan, {{plan.step_rows, plan.step_outputs, 0, 1}}).front().scratch_bytes;
 }
 
 Plan Placing::plan(int64_t context_tokens) const {
@@ -165,6 +171,7 @@ Plan Placing::plan(int64_t context_tokens) const {
     plan.mode = mode_;
     plan.context_tokens = s.context_tokens;
     plan.step_rows = s.step_rows;
+    plan.step_outputs = s.step_outputs;
     plan.parallel = s.parallel;
     plan.pages = s.pages;
     plan.state_slots = s.state_slots;
@@ -200,13 +207,14 @@ Plan Placing::plan(int64_t context_tokens) const {
             (cache.page_bytes() + extra_page_bytes(h, rank.share, plan_page_tokens)) * uint64_t(s.pages);
         rank.state_bytes = (state_shape(h, rank.share).slot_bytes() + extra_slot_bytes(h, rank.share)) *
                            uint64_t(s.state_slots);
-        const uint64_t logits = uint64_t(s.parallel) * uint64_t(h.vocabulary) * sizeof(float);
+        const uint64_t logits = uint64_t(s.step_outputs) * uint64_t(h.vocabulary) * sizeof(float);
         rank.scratch_bytes = scratch_of(r, rank, plan) + logits;
         // Staging of the largest meeting, twice: one may be read while the next is written.
         const uint64_t rows = uint64_t(s.step_rows) * uint64_t(h.embedding) * sizeof(float);
         const int64_t vocabulary = rank.share.vocabulary.end - rank.share.vocabulary.begin;
         if (rank.share.sums())
-            rank.comm_bytes = 2 * std::max(rows, uint64_t(s.parallel) * uint64_t(vocabulary) * sizeof(float));
+            rank.comm_bytes =
+                2 * std::max(rows, uint64_t(s.step_outputs) * uint64_t(vocabulary) * sizeof(float));
         else if (rank.share.ranks > 1 && !rank.share.has_head)
             rank.comm_bytes = rows * uint64_t(std::max(h.streams, 1));
         if (r < machine_.devices.size()) {
@@ -259,6 +267,37 @@ int64_t Placing::largest_context(int64_t most) const {
     return tokens(pages);
 }
 
+// Of one more row, over what a step costs without any, on all ranks together.
+double Placing::row_cost(const std::vector<double>& of_one, const std::vector<double>& of_many,
+                         int64_t rows) {
+    const double one = std::accumulate(of_one.begin(), of_one.end(), 0.0),
+                 many = std::accumulate(of_many.begin(), of_many.end(), 0.0);
+    if (rows <= 1 || many <= one) return 0;
+    const double row = (many - one) / double(rows - 1);
+    return row / std::max(one - row, 1e-3 * row);
+}
+
+// The parts of a step follow each other through the ranks: the first takes the time of all ranks, each later
+// one that of the slowest.
+double Placing::layered_seconds(const Plan& plan, const std::vector<double>& of_one,
+                                const std::vector<double>& of_all, int64_t rows) const {
+    const int ranks = int(of_all.size()), parts = micro_batches(rows, ranks, plan.row_cost);
+    const Hyperparameters& h = model_.numbers();
+    double sum = 0, slowest = 0;
+    for (size_t r = 0; r < of_all.size(); ++r) {
+        // Between a step of one row and one of all.
+        const double share = rows > 1 ? (double(rows) / parts - 1) / double(rows - 1) : 1.0;
+        double time = of_one[r] + (of_all[r] - of_one[r]) * share;
+        if (r + 1 < of_all.size())
+            time +=
+                message_seconds(double(rows) / parts * h.embedding * std::max(h.streams, 1) * sizeof(float),
+                                machine_.link(r, r + 1));
+        sum += time;
+        slowest = std::max(slowest, time);
+    }
+    return sum + (parts - 1) * slowest;
+}
+
 void Placing::predict(Plan& plan) const {
     const Hyperparameters& h = model_.numbers();
     const int64_t position = plan.context_tokens / 2;
@@ -274,6 +313,7 @@ void Placing::predict(Plan& plan) const {
                                      {1, 1, position, 1},
                                      {plan.parallel, plan.parallel, position, plan.parallel}};
     std::vector<double> seconds(steps.size(), 0.0);
+    std::vector<std::vector<double>> times(steps.size());  // of a rank
     double longest = 0;
     std::vector<double> factors;
     for (const DryStep& step : steps) {
@@ -296,16 +336,14 @@ void Placing::predict(Plan& plan) const {
                 longest = time;
                 plan.decode_work = w;
             }
-            if (plan.mode != Mode::layer) {
-                seconds[i] = std::max(seconds[i], time);
-                continue;
-            }
-            seconds[i] += time;
-            if (r + 1 < plan.ranks.size())
-                seconds[i] += message_seconds(
-                    double(steps[i].rows) * h.embedding * std::max(h.streams, 1) * sizeof(float),
-                    machine_.link(r, r + 1));
+            times[i].push_back(time);
+            seconds[i] = std::max(seconds[i], time);
         }
+    }
+    if (plan.mode == Mode::layer) {
+        plan.row_cost = row_cost(times[1], times[0], steps[0].rows);
+        for (size_t i = 0; i < steps.size(); ++i)
+            seconds[i] = layered_seconds(plan, times[1], times[i], steps[i].rows);
     }
     plan.prefill_rate = double(steps[0].rows) / seconds[0];
     plan.decode_rate = 1.0 / seconds[1];

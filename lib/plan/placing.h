@@ -13,7 +13,7 @@ namespace coterie {
 
 // The numbers of a request with its defaults filled in.
 struct StepShape {
-    int64_t context_tokens, step_rows;
+    int64_t context_tokens, step_rows, step_outputs;
     int32_t parallel, pages, state_slots;
     Type key_type, value_type;
 };
@@ -41,6 +41,10 @@ class Placing {
   private:
     MachineDevice device_of(size_t rank) const;
     void cut(int64_t context_tokens, std::vector<Share>& shares) const;
+    static double row_cost(const std::vector<double>& of_one, const std::vector<double>& of_many,
+                           int64_t rows);
+    double layered_seconds(const Plan& plan, const std::vector<double>& of_one,
+                           const std::vector<double>& of_all, int64_t rows) const;
     uint64_t scratch_of(size_t index, const RankPlan& rank, const Plan& plan) const;
     std::vector<Work> work(const RankPlan& rank, const Plan& plan, const std::vector<DryStep>& steps) const;
 

@@ -26,6 +26,7 @@ struct PlanRequest {
     std::vector<uint64_t> limits = {};  // most bytes to use per device; 0 or absent: all that is free
     bool host_experts = false;          // experts that don't fit may stay on the host and be computed there
     bool reuse_prefixes = true;
+    int32_t drafts = 0;        // guessed tokens of a sequence that a step may check
     int32_t checkpoints = -1;  // of recurrent states; -1: four for every sequence, if prefixes are reused
 };
 
@@ -49,7 +50,7 @@ struct Plan {
     double imbalance = 1.0;  // how full the fullest rank is, over the mean
     std::vector<RankPlan> ranks;
 
-    int64_t context_tokens = 0, step_rows = 0;
+    int64_t context_tokens = 0, step_rows = 0, step_outputs = 0;
     int32_t parallel = 1, pages = 0, state_slots = 0;
     Type key_type = Type::F16, value_type = Type::F16;
 
@@ -57,6 +58,7 @@ struct Plan {
     double prefill_rate = 0;  // of a prompt, in full steps
     double decode_rate = 0;   // of one sequence alone
     double batch_rate = 0;    // of all parallel sequences together
+    double row_cost = 0;      // in layer mode: of one more row in a step, over that of a step without any
     Work decode_work;         // of one token of one sequence, on the rank that takes longest
 
     uint64_t host_bytes = 0;               // tables and experts left on the host

@@ -47,6 +47,7 @@ AT(coterie_engine_options, log_user, 88);
 AT(coterie_engine_options, mode, 96);
 AT(coterie_engine_options, events, 104);
 AT(coterie_engine_options, events_user, 112);
+AT(coterie_engine_options, draft_tokens, 120);
 
 AT(coterie_engine_event, struct_size, 0);
 AT(coterie_engine_event, kind, 4);
@@ -82,6 +83,8 @@ AT(coterie_engine_statistics, prefix_hit_rate, 120);
 AT(coterie_engine_statistics, step_us_p50, 128);
 AT(coterie_engine_statistics, step_us_p99, 136);
 AT(coterie_engine_statistics, tokens_per_second, 144);
+AT(coterie_engine_statistics, drafted_tokens, 152);
+AT(coterie_engine_statistics, accepted_tokens, 160);
 
 AT(coterie_generation_options, flags, 4);
 AT(coterie_generation_options, max_tokens, 8);
@@ -103,6 +106,7 @@ AT(coterie_generation_options, grammar, 104);
 AT(coterie_generation_options, priority, 112);
 AT(coterie_generation_options, time_limit_ms, 116);
 AT(coterie_generation_options, tool_choice, 120);
+AT(coterie_generation_options, draft_tokens, 128);
 
 AT(coterie_event, kind, 4);
 AT(coterie_event, token, 8);
@@ -124,6 +128,8 @@ AT(coterie_generation_statistics, queue_us, 32);
 AT(coterie_generation_statistics, preemptions, 56);
 AT(coterie_generation_statistics, seed, 64);
 AT(coterie_generation_statistics, computed_tokens, 72);
+AT(coterie_generation_statistics, drafted_tokens, 80);
+AT(coterie_generation_statistics, accepted_tokens, 88);
 
 AT(coterie_input, text, 0);
 AT(coterie_input, length, 8);

@@ -38,10 +38,10 @@ Stage::Stage(const std::string& golden_name, const Shape& shape)
       tokenizer_(std::make_unique<text::Tokenizer>(text::Tokenizer::from_gguf(model_->file()))) {
     RunnerShape r;
     r.step_rows = shape.step_rows;
-    r.step_outputs = shape.sequences;
+    r.step_outputs = shape.sequences * (1 + shape.drafts);
     r.page_tokens = shape.page_tokens;
     r.pages = shape.pages;
-    r.state_slots = shape.sequences + shape.checkpoints;
+    r.state_slots = shape.sequences * (shape.drafts > 0 ? 2 : 1) + shape.checkpoints;
     r.key_type = r.value_type = shape.cache;
     r.context_tokens = shape.context_tokens;
     runner_ = std::make_unique<Runner>(model_, places(model_->numbers(), shape.ranks), r);
@@ -51,6 +51,8 @@ Stage::Stage(const std::string& golden_name, const Shape& shape)
     s.step_rows = shape.step_rows;
     s.mixed_rows = shape.mixed_rows;
     s.checkpoints = shape.checkpoints;
+    s.drafts = shape.drafts;
+    s.drafter = shape.drafter;
     s.checkpoint_tokens = shape.checkpoint_tokens;
     s.reuse_prefixes = shape.reuse_prefixes;
     scheduler_ = std::make_unique<Scheduler>(*runner_, *tokenizer_, s);
@@ -114,6 +116,25 @@ const Alone& Oracle::answer(const std::vector<int32_t>& prompt, size_t tokens) {
         if (a.tokens.size() < tokens) logits = sequence.append({best});
     }
     return a;
+}
+
+void Foreseer::know(const std::vector<int32_t>& prompt, const std::vector<int32_t>& answer) {
+    std::vector<int32_t> all = prompt;
+    all.insert(all.end(), answer.begin(), answer.end());
+    known_.emplace_back(prompt.size(), std::move(all));
+}
+
+std::vector<int32_t> Foreseer::operator()(std::span<const int32_t> tokens, size_t most) {
+    for (const auto& [prompt, all] : known_) {
+        if (tokens.size() <= prompt || tokens.size() >= all.size() ||
+            !std::equal(tokens.begin(), tokens.end(), all.begin()))
+            continue;
+        const size_t n = std::min({most, all.size() - tokens.size(), size_t(1 + random_() % 6)});
+        std::vector<int32_t> draft(all.begin() + long(tokens.size()), all.begin() + long(tokens.size() + n));
+        if (random_() % 3 == 0) draft[random_() % n] ^= 1;
+        return draft;
+    }
+    return {};
 }
 
 std::vector<int32_t> take(Generation& generation) {

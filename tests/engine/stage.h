@@ -12,10 +12,11 @@
 namespace stage {
 
 struct Shape {
-    int32_t ranks = 1, sequences = 3, pages = 40, page_tokens = 8, checkpoints = 4;
+    int32_t ranks = 1, sequences = 3, pages = 40, page_tokens = 8, checkpoints = 4, drafts = 0;
     int64_t context_tokens = 192, step_rows = 48, mixed_rows = 16, checkpoint_tokens = 32;
     bool reuse_prefixes = true;
     coterie::Type cache = coterie::Type::F32;
+    coterie::Drafter drafter = coterie::look_up_draft;
 };
 
 class Stage {
@@ -55,6 +56,18 @@ class Oracle {
   private:
     std::unique_ptr<coterie::Runner> runner_;
     std::map<std::pair<std::vector<int32_t>, size_t>, Alone> known_;
+};
+
+// Guesses what answers will be, having seen them, and is sometimes wrong.
+class Foreseer {
+  public:
+    explicit Foreseer(uint32_t seed) : random_(seed) {}
+    void know(const std::vector<int32_t>& prompt, const std::vector<int32_t>& answer);
+    std::vector<int32_t> operator()(std::span<const int32_t> tokens, size_t most);
+
+  private:
+    std::mt19937 random_;
+    std::vector<std::pair<size_t, std::vector<int32_t>>> known_;  // length of the prompt; prompt and answer
 };
 
 // The tokens a generation gave so far.

@@ -16,11 +16,15 @@ struct Watched {
 };
 
 struct Tally {
-    int64_t compared = 0, generated = 0;
+    int64_t compared = 0, generated = 0, drafted = 0, accepted = 0;
 };
 
-Tally trace(const std::string& name, const stage::Shape& shape, uint32_t seed, int generations) {
+Tally trace(const std::string& name, stage::Shape shape, uint32_t seed, int generations) {
     std::mt19937 random(seed);
+    const auto foreseer = std::make_shared<stage::Foreseer>(seed);
+    shape.drafter = [foreseer](std::span<const int32_t> tokens, size_t most) {
+        return (*foreseer)(tokens, most);
+    };
     Stage s(name, shape);
     stage::Oracle oracle(name);
     const golden::Case c = golden::load(name);
@@ -38,6 +42,7 @@ Tally trace(const std::string& name, const stage::Shape& shape, uint32_t seed, i
         const int cancel = random() % 6 == 0 ? step + int(random() % 12) : -1;
         GenerationRequest request = s.greedy(prompt, int64_t(wanted));
         request.priority = int32_t(random() % 3);
+        if (shape.drafts > 0) foreseer->know(prompt, oracle.answer(prompt, wanted).tokens);
         all.push_back({s.submit(std::move(request)), std::move(prompt), wanted, cancel});
     };
     while (int(all.size()) < generations || !s.scheduler().idle()) {
@@ -48,6 +53,7 @@ Tally trace(const std::string& name, const stage::Shape& shape, uint32_t seed, i
             if (parent.generation->tokens().size() + wanted <= size_t(shape.context_tokens)) {
                 auto child = s.fork(*parent.generation, s.greedy({}, int64_t(wanted)));
                 std::vector<int32_t> prompt = child->tokens();
+                if (shape.drafts > 0) foreseer->know(prompt, oracle.answer(prompt, wanted).tokens);
                 all.push_back({std::move(child), std::move(prompt), wanted, -1});
             }
         }
@@ -76,6 +82,8 @@ Tally trace(const std::string& name, const stage::Shape& shape, uint32_t seed, i
     const SchedulerStatistics end = s.scheduler().statistics();
     CHECK(end.pages_held == 0);
     CHECK(end.generated_tokens == tally.generated);
+    tally.drafted = end.drafted_tokens;
+    tally.accepted = end.accepted_tokens;
     return tally;
 }
 
@@ -92,6 +100,11 @@ TEST_CASE("random traces equal each alone, every architecture") {
         shape.sequences = 4;
         t = trace(name, shape, seed++, 24);
         CHECK(t.compared * 10 >= t.generated * 8);
+        shape.drafts = 5;
+        t = trace(name, shape, seed++, 24);
+        CHECK(t.compared * 10 >= t.generated * 8);
+        CHECK(t.accepted > 20);
+        CHECK(t.drafted > t.accepted);
     }
 }
 
@@ -100,8 +113,12 @@ TEST_CASE("random traces on four ranks") {
         CAPTURE(name);
         stage::Shape shape;
         shape.ranks = 4;
-        const Tally t = trace(name, shape, 77, 16);
-        CHECK(t.compared * 10 >= t.generated * 8);
+        for (const int32_t drafts : {0, 4}) {
+            shape.drafts = drafts;
+            const Tally t = trace(name, shape, 77, 16);
+            CHECK(t.compared * 10 >= t.generated * 8);
+            CHECK((t.accepted > 0) == (drafts > 0));
+        }
     }
 }
 

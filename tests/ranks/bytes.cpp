@@ -21,7 +21,7 @@ void check_bytes(const std::shared_ptr<const Model>& model, const std::string& d
     const Plan plan = make_plan(*model, machine_for(request), wanted);
     RunnerShape shape;
     shape.step_rows = plan.step_rows;
-    shape.step_outputs = plan.parallel;
+    shape.step_outputs = plan.step_outputs;
     shape.page_tokens = plan_page_tokens;
     shape.pages = plan.pages;
     shape.state_slots = plan.state_slots;
@@ -39,6 +39,7 @@ void check_bytes(const std::shared_ptr<const Model>& model, const std::string& d
         CHECK(within(memory[r].cache, rank.kv_bytes));
         CHECK(within(memory[r].states, rank.state_bytes));
         CHECK(within(memory[r].scratch, rank.scratch_bytes));
+        CHECK(within(memory[r].comm, rank.comm_bytes));
         CHECK(rank.total_bytes() <= rank.capacity_bytes);
     }
 }
