@@ -20,6 +20,14 @@ class Communicator {
     virtual void receive(Rows x, int from) = 0;
     virtual void abort() noexcept = 0;
 
+    // Makes room at once for sums and gathers of so many numbers from this rank, and for messages it sends,
+    // so that a step needs none. staging_bytes() tells what this rank's calls hold. Here: nothing of its own.
+    virtual void reserve(int64_t meeting_floats, int64_t message_floats) {
+        (void)meeting_floats;
+        (void)message_floats;
+    }
+    virtual uint64_t staging_bytes() const { return 0; }
+
     // y = sum over ranks of y; x += y; h = rms_norm(x). The body is the definition.
     virtual void all_reduce_add_rms_norm(Device& device, Rows x, Rows y, Rows h, const float* gain,
                                          float eps) {

@@ -29,9 +29,11 @@ struct Contribution {
     int64_t rows = 0, width = 0;
     std::vector<float> floats;
 
+    void grow(int64_t needed) {
+        if (int64_t(floats.size()) < needed) floats.resize(size_t(needed));
+    }
     void take(Rows x) {
-        const size_t needed = size_t(x.rows * x.width);
-        if (floats.size() < needed) floats.resize(needed);
+        grow(x.rows * x.width);
         for (int64_t r = 0; r < x.rows; ++r) std::copy_n(x.row(r), x.width, floats.data() + r * x.width);
         rows = x.rows;
         width = x.width;
@@ -152,6 +154,18 @@ class ThreadCommunicator final : public Communicator {
     }
 
     void abort() noexcept override { room_->end(rank_, Room::aborted); }
+
+    void reserve(int64_t meeting_floats, int64_t message_floats) override {
+        for (Contribution& c : room_->seats[size_t(rank_)].contributions) c.grow(meeting_floats);
+        if (rank_ + 1 < size()) letterbox(rank_, rank_ + 1).content.grow(message_floats);
+    }
+    uint64_t staging_bytes() const override {
+        uint64_t floats = 0;
+        for (const Contribution& c : room_->seats[size_t(rank_)].contributions) floats += c.floats.size();
+        for (int to = 0; to < size(); ++to)
+            floats += room_->letterboxes[size_t(rank_) * size_t(size()) + size_t(to)].content.floats.size();
+        return floats * sizeof(float);
+    }
 
   private:
     Contribution& contribution(int rank) { return room_->seats[size_t(rank)].contributions[calls_ % 2]; }

@@ -4,6 +4,7 @@
 
 #include "base/failure.h"
 #include "execute/loader.h"
+#include "plan/cost.h"
 #include "plan/dry_device.h"
 
 namespace coterie {
@@ -52,6 +53,7 @@ Runner::Runner(std::shared_ptr<const Model> model, std::vector<RankPlace> places
         rank->share = std::move(place.share);
         ranks_.push_back(std::move(rank));
     }
+    parts_.resize(layered() ? size_t(most_micro_batches(ranks())) : 1);
     if (ranks_.size() > 1) team_ = std::make_unique<ThreadTeam>(int(ranks_.size()));
     const Hyperparameters& h = model_->numbers();
     if (!model_->architecture().runs)
@@ -72,6 +74,12 @@ Runner::Runner(std::shared_ptr<const Model> model, std::vector<RankPlace> places
         rank.scratch = rank.device->allocate(work.scratch_bytes);
         rank.logits =
             rank.device->allocate(uint64_t(shape_.step_outputs) * uint64_t(h.vocabulary) * sizeof(float));
+        const int64_t rows = shape_.step_rows * h.embedding,
+                      vocabulary = rank.share.vocabulary.end - rank.share.vocabulary.begin;
+        if (rank.share.sums())
+            rank.communicator->reserve(std::max(rows, shape_.step_outputs * vocabulary), 0);
+        else if (rank.share.ranks > 1 && !rank.share.has_head)
+            rank.communicator->reserve(0, rows * std::max(h.streams, 1));
         rank.weights = load_weights(*model_, rank.share, *rank.device, shape_.context_tokens,
                                     rank_progress(rank, progress));
     });
@@ -115,25 +123,69 @@ void Runner::check(const Step& step, int64_t outputs) const {
 
 // Steps that give each sequence one token come again and again in the same shape: they are recorded and
 // replayed. A prompt's chunks are not, their shapes seldom return.
-uint64_t Runner::replay_key() const {
+uint64_t Runner::replay_key(size_t part) const {
+    const StepPart& p = parts_[part];
     const auto one_row = [](const Span& span) { return span.rows == 1; };
-    if (!std::all_of(step_.spans.begin(), step_.spans.end(), one_row)) return 0;
-    return (uint64_t(step_.rows()) << 32) | uint64_t(step_.outputs.size() + 1);
+    if (!std::all_of(p.step.spans.begin(), p.step.spans.end(), one_row)) return 0;
+    constexpr uint64_t most = 1 << 16;
+    const uint64_t rows = uint64_t(p.step.rows()), outputs = p.step.outputs.size() + 1;
+    if (rows >= most || uint64_t(p.first_output) >= most || part >= most) return 0;
+    return rows << 48 | outputs << 32 | uint64_t(p.first_output) << 16 | part;
+}
+
+bool Runner::layered() const {
+    return ranks_.size() > 1 && !ranks_[0]->share.sums();
+}
+
+// In layer mode: while one rank computes a part, the rank before it computes the next. Rows stay in order, so
+// what a row needs of earlier ones is there when it comes.
+void Runner::split(const Step& step, int parts) {
+    const int64_t rows = step.rows();
+    part_count_ = size_t(parts);
+    size_t output = 0;
+    for (size_t i = 0; i < part_count_; ++i) {
+        const Range mine = part_of(rows, int(i), int(part_count_));
+        Step& part = parts_[i].step;
+        part.page_tokens = step.page_tokens;
+        part.pages_per_sequence = step.pages_per_sequence;
+        part.pages = step.pages;
+        part.tokens.assign(step.tokens.begin() + mine.begin, step.tokens.begin() + mine.end);
+        part.positions.assign(step.positions.begin() + mine.begin, step.positions.begin() + mine.end);
+        part.span_of.clear();
+        part.spans.clear();
+        part.outputs.clear();
+        for (const Span& span : step.spans) {
+            const int64_t begin = std::max<int64_t>(span.first_row, mine.begin),
+                          end = std::min<int64_t>(span.first_row + span.rows, mine.end);
+            if (begin >= end) continue;
+            part.span_of.insert(part.span_of.end(), size_t(end - begin), int32_t(part.spans.size()));
+            part.spans.push_back({span.sequence, span.state, int32_t(begin - mine.begin),
+                                  int32_t(end - begin), span.position + int32_t(begin - span.first_row)});
+        }
+        parts_[i].first_output = int64_t(output);
+        for (; output < step.outputs.size() && step.outputs[output] < mine.end; ++output)
+            part.outputs.push_back(step.outputs[output] - int32_t(mine.begin));
+    }
 }
 
 void Runner::step_on(Rank& rank) {
-    rank.device->begin(step_);
-    const uint64_t key = replay_key();
-    // What the calls refer to keeps its place for as long as the runner lives.
-    if (key != 0)
-        rank.device->replay(key, [this, &rank] { forward(rank, int64_t(step_.outputs.size())); });
-    else
-        forward(rank, int64_t(step_.outputs.size()));
-    rank.device->wait();
+    for (size_t part = 0; part < part_count_; ++part) {
+        const int64_t outputs = int64_t(parts_[part].step.outputs.size());
+        rank.device->begin(parts_[part].step);
+        const uint64_t key = replay_key(part);
+        // What the calls refer to keeps its place for as long as the runner lives.
+        if (key != 0)
+            rank.device->replay(key, [this, &rank, part, outputs] { forward(rank, part, outputs); });
+        else
+            forward(rank, part, outputs);
+        rank.device->wait();
+    }
 }
 
-void Runner::forward(Rank& rank, int64_t outputs, const OutputTap* tap) {
-    const Step& step = step_;
+void Runner::forward(Rank& rank, size_t part, int64_t outputs, const OutputTap* tap) {
+    const Step& step = parts_[part].step;
+    const int64_t vocabulary = model_->numbers().vocabulary;
+    float* logits = static_cast<float*>(rank.logits->data()) + parts_[part].first_output * vocabulary;
     Scratch scratch(rank.scratch->data(), rank.scratch->bytes());
     Pass pass{*rank.device,
               *rank.communicator,
@@ -144,7 +196,7 @@ void Runner::forward(Rank& rank, int64_t outputs, const OutputTap* tap) {
               rank.states.get(),
               scratch,
               step,
-              Rows(static_cast<float*>(rank.logits->data()), outputs, model_->numbers().vocabulary),
+              Rows(logits, outputs, vocabulary),
               tap};
     model_->architecture().forward(pass);
 }
@@ -153,7 +205,7 @@ void Runner::run(const Step& step, std::span<float> logits) {
     check(step, shape_.step_outputs);
     const size_t wanted = step.outputs.size() * size_t(model_->numbers().vocabulary);
     COTERIE_CHECK(logits.size() >= wanted);
-    step_ = step;
+    split(step, layered() ? micro_batches(step.rows(), ranks(), shape_.row_cost) : 1);
     on_all([&](Rank& rank) { step_on(rank); });
     if (const Rank* rank = head())
         rank->device->read(logits.data(), rank->logits->data(), wanted * sizeof(float));
@@ -168,7 +220,7 @@ const Runner::Rank* Runner::head() const {
 
 void Runner::read(const Step& step, bool hidden, const RowReader& reader) {
     check(step, step.rows());
-    step_ = step;
+    split(step, 1);
     const Rank* from = head();
     on_all([&](Rank& rank) {
         OutputTap tap;
@@ -181,8 +233,8 @@ void Runner::read(const Step& step, bool hidden, const RowReader& reader) {
             rank.device->read(read_.data(), rows.data, count * sizeof(float));
             reader(first, {read_.data(), count});
         };
-        rank.device->begin(step_);
-        forward(rank, shape_.step_outputs, &tap);
+        rank.device->begin(parts_[0].step);
+        forward(rank, 0, shape_.step_outputs, &tap);
         rank.device->wait();
     });
 }
@@ -252,6 +304,7 @@ std::vector<RankMemory> Runner::memory() const {
         if (rank->cache) m.cache = rank->cache->shape.page_bytes() * uint64_t(rank->cache->shape.pages);
         if (rank->states) m.states = rank->states->shape.slot_bytes() * uint64_t(rank->states->shape.slots);
         m.scratch = rank->scratch->bytes() + rank->logits->bytes();
+        m.comm = rank->communicator->staging_bytes();
         result.push_back(m);
     }
     return result;

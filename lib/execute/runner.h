@@ -27,12 +27,13 @@ struct RunnerShape {
     int32_t state_slots = 0;  // of models with recurrent states
     Type key_type = Type::F16, value_type = Type::F16;
     int64_t context_tokens = 0;  // longest sequence (chooses rope factors)
+    double row_cost = 0;         // of layer mode (Plan::row_cost): how steps are split between ranks
 };
 
 // What a rank holds, in bytes.
 struct RankMemory {
     std::string device;
-    uint64_t weights = 0, cache = 0, states = 0, scratch = 0;
+    uint64_t weights = 0, cache = 0, states = 0, scratch = 0, comm = 0;
 };
 
 struct RankPlace {
@@ -83,9 +84,11 @@ class Runner {
   private:
     struct Rank;
     void check(const Step& step, int64_t outputs) const;
-    uint64_t replay_key() const;
+    bool layered() const;
+    void split(const Step& step, int parts);
+    uint64_t replay_key(size_t part) const;
     void step_on(Rank& rank);
-    void forward(Rank& rank, int64_t outputs, const OutputTap* tap = nullptr);
+    void forward(Rank& rank, size_t part, int64_t outputs, const OutputTap* tap = nullptr);
     const Rank* head() const;  // the first with all logits
     template <typename Function>
     void on_all(Function&& function);
@@ -93,7 +96,14 @@ class Runner {
 
     std::shared_ptr<const Model> model_;
     RunnerShape shape_;
-    Step step_;                // that runs; always this object, so that recorded calls find it again
+    // The step that runs, in the parts that follow each other through the ranks of layer mode; always these
+    // objects, so that recorded calls find them again.
+    struct StepPart {
+        Step step;
+        int64_t first_output = 0;
+    };
+    std::vector<StepPart> parts_;
+    size_t part_count_ = 1;
     std::vector<float> read_;  // rows on their way to a reader
     std::vector<std::unique_ptr<Rank>> ranks_;
     std::unique_ptr<ThreadTeam> team_;  // one member per rank; absent for a lone rank

@@ -74,6 +74,13 @@ double message_seconds(double bytes, const MachineLink& link) {
     return link.latency_us * 1e-6 + bytes / link.bandwidth;
 }
 
+int micro_batches(int64_t rows, int ranks, double row_cost) {
+    if (ranks <= 1 || row_cost <= 0) return 1;
+    const double best = std::sqrt((ranks - 1) * row_cost * double(rows));
+    const double most = double(std::min<int64_t>(rows, most_micro_batches(ranks)));
+    return std::max(1, int(std::min(std::round(best), most)));
+}
+
 double expert_imbalance(int experts, int chosen, int ranks) {
     chosen = std::min(chosen, experts);
     if (ranks <= 1 || chosen <= 0) return 1.0;

@@ -23,6 +23,14 @@ double reduction_seconds(double bytes, int ranks, const MachineLink& link);
 // Seconds of one message.
 double message_seconds(double bytes, const MachineLink& link);
 
+// Layer mode: into how many parts a step of so many rows is best split, so that ranks work side by side. With
+// R ranks, m parts take (R + m - 1) (1 + row_cost rows / m) of what no rows would take on one rank; least at
+// m = sqrt((R - 1) row_cost rows). row_cost: time of one more row over the time of a step without any.
+int micro_batches(int64_t rows, int ranks, double row_cost);
+constexpr int most_micro_batches(int ranks) {
+    return 4 * ranks;
+}
+
 // With whole experts dealt out to ranks evenly: how many of `chosen` different experts, drawn at random from
 // `experts`, the fullest rank holds on average, relative to an even share. 1 for one rank.
 double expert_imbalance(int experts, int chosen, int ranks);

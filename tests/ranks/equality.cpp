@@ -20,6 +20,8 @@ std::vector<Way> ways(const Hyperparameters& h) {
     }
     all.push_back({Mode::tensor, 3, {1.0, 3.0, 0.5}});
     all.push_back({Mode::layer, 3, {3.0, 1.0, 1.0}});
+    all.push_back({Mode::layer, 2, {}, 0, 1e6});  // as many parts as may be
+    all.push_back({Mode::layer, 3, {}, 0, 0.5});
     if (h.has_experts()) {
         all.push_back({Mode::tensor, 2, {}, 2});
         all.push_back({Mode::expert, 1, {}, 3});

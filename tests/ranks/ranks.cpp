@@ -14,6 +14,7 @@ std::unique_ptr<Device> reference() {
 std::string name_of(const Way& way) {
     std::string name = fmt::format("{} {}", mode_name(way.mode), way.ranks);
     for (const double c : way.capacity) name += fmt::format(" {}", c);
+    if (way.row_cost > 0) name += fmt::format(", a row costs {}", way.row_cost);
     if (way.host_experts) name += fmt::format(", {} experts on the host", way.host_experts);
     return name;
 }
@@ -42,6 +43,7 @@ std::unique_ptr<Runner> make_runner(const std::shared_ptr<const Model>& model, c
     shape.state_slots = 1;
     shape.key_type = shape.value_type = Type::F32;
     shape.context_tokens = tokens;
+    shape.row_cost = way.row_cost;
     auto communicators = make_thread_communicators(int(shares.size()), std::chrono::seconds(60));
     std::vector<RankPlace> places;
     for (size_t r = 0; r < shares.size(); ++r)

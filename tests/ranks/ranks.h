@@ -17,6 +17,7 @@ struct Way {
     int ranks = 1;
     std::vector<double> capacity = {};  // empty: equal
     int32_t host_experts = 0;           // of every layer, on one more rank
+    double row_cost = 0;                // of layer mode
 };
 std::string name_of(const Way& way);
 
