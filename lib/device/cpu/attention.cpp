@@ -8,7 +8,7 @@
 // Attention goes over tiles of 32 tokens: keys and values are converted to F32 once per tile for a block of
 // queries that share the kv head (all heads of its group, several rows of a sequence), with a running maximum
 // and sum per query. When there are fewer blocks than threads want, the tokens are split too and the parts
-// joined at the end.
+// joined at the end. Few queries take keys and values as they lie, in tiles of up to 64 tokens of a page.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -24,7 +24,7 @@ namespace coterie {
 
 namespace {
 
-constexpr int lanes = 16, tile_tokens = 32;
+constexpr int lanes = 16, tile_tokens = 32, few_tokens = 64;
 constexpr float lowest = -std::numeric_limits<float>::infinity();
 
 class CpuCache final : public Cache {
@@ -105,6 +105,12 @@ void decode(const cpu::Elements& elements, Type type, const std::byte* from, int
         elements.from_half(to, reinterpret_cast<const uint16_t*>(from), n);
     else
         elements.from_blocks8(to, reinterpret_cast<const uint8_t*>(from), n);
+}
+
+cpu::CacheType cache_type(Type type) {
+    return type == Type::F32   ? cpu::CacheType::f32
+           : type == Type::F16 ? cpu::CacheType::f16
+                               : cpu::CacheType::q8_0;
 }
 
 // Spreads an encoded key over the lane of its token.
@@ -245,7 +251,7 @@ struct Worker {
     float *keys, *values, *scores, *queries;
 
     static int64_t floats(const CacheShape::Layer& l, int64_t queries) {
-        return int64_t(tile_tokens) * (l.key_dim + l.value_dim) + queries * (tile_tokens + l.key_dim) +
+        return int64_t(tile_tokens) * (l.key_dim + l.value_dim) + queries * (few_tokens + l.key_dim) +
                l.key_dim + 64;
     }
 
@@ -287,15 +293,20 @@ struct Worker {
         }
     }
 
-    // Asks for the start of a tile: few queries are done with one before the next has come from memory.
-    void prefetch(const Block& b, int64_t first) const {
-        const int32_t page = step.pages_of(*b.span)[first / cache.shape.page_tokens];
-        const uint64_t at = uint64_t(first % cache.shape.page_tokens);
-        const std::byte* starts[2] = {cache.keys(layer, page, b.kv_head) + at * cache.key_bytes(l),
-                                      cache.values(layer, page, b.kv_head) + at * cache.value_bytes(l)};
-        const uint64_t bytes[2] = {cache.key_bytes(l) * tile_tokens, cache.value_bytes(l) * tile_tokens};
-        for (int i = 0; i < 2; ++i)
-            for (uint64_t line = 0; line < bytes[i]; line += 64) __builtin_prefetch(starts[i] + line, 0, 2);
+    // Keys (of a token whose number is a multiple of 16) and values as they lie.
+    const std::byte* keys_at(const Block& b, int64_t token) const {
+        const int32_t per_page = cache.shape.page_tokens;
+        return cache.keys(layer, step.pages_of(*b.span)[token / per_page], b.kv_head) +
+               uint64_t(token % per_page) * cache.key_bytes(l);
+    }
+    const std::byte* values_at(const Block& b, int64_t token) const {
+        const int32_t per_page = cache.shape.page_tokens;
+        return cache.values(layer, step.pages_of(*b.span)[token / per_page], b.kv_head) +
+               uint64_t(token % per_page) * cache.value_bytes(l);
+    }
+    // Asks for `bytes` that are needed soon: the hardware's own prefetch stops at every 4 KiB.
+    static void prefetch(const std::byte* from, uint64_t bytes) {
+        for (uint64_t line = 0; line < bytes; line += 64) __builtin_prefetch(from + line, 0, 2);
     }
 
     // Adds tokens [begin, end) to the sums `out` [queries][value_dim], maxima and totals of the block's
@@ -303,6 +314,8 @@ struct Worker {
     void add(const Block& b, Rows q, int64_t begin, int64_t end, float* out, float* most,
              float* total) const {
         const int queries_count = b.rows * b.heads;
+        const cpu::CacheType key_type = cache_type(cache.shape.key_type),
+                             value_type = cache_type(cache.shape.value_type);
         for (int32_t r = 0; r < b.rows; ++r)
             for (int32_t h = 0; h < b.heads; ++h)
                 elements.scale(queries + (r * b.heads + h) * l.key_dim,
@@ -311,14 +324,25 @@ struct Worker {
         const int64_t position = step.positions[size_t(b.row)];
         if (attention.window > 0) begin = std::max(begin, position - attention.window + 1);
         begin = begin / tile_tokens * tile_tokens;
-        for (int64_t first = begin; first < end; first += tile_tokens) {
-            load(b, first, end);
-            const int count = int(std::min<int64_t>(tile_tokens, end - first));
-            elements.scores(queries, queries_count, keys, l.key_dim, (count + lanes - 1) / lanes, scores,
-                            tile_tokens);
-            if (b.rows == 1 && first + tile_tokens < end) prefetch(b, first + tile_tokens);
+        const bool few = cache.by_lanes && queries_count <= cpu::few_queries;
+        const int stride = few ? few_tokens : tile_tokens;
+        const int32_t per_page = cache.shape.page_tokens;
+        int count = 0;
+        for (int64_t first = begin; first < end; first += count) {
+            count = int(std::min<int64_t>(stride, end - first));
+            if (few) count = std::min(count, int(per_page - first % per_page));
+            const int padded = (count + lanes - 1) / lanes * lanes;
+            const int64_t next = first + count;
+            if (few) {
+                if (next < end) prefetch(keys_at(b, next), cache.key_bytes(l) * few_tokens);
+                elements.few_scores(queries, queries_count, key_type, keys_at(b, first), l.key_dim,
+                                    padded / lanes, scores, stride);
+            } else {
+                load(b, first, end);
+                elements.scores(queries, queries_count, keys, l.key_dim, padded / lanes, scores, stride);
+            }
             for (int i = 0; i < queries_count; ++i) {
-                float* s = scores + i * tile_tokens;
+                float* s = scores + i * stride;
                 const int64_t own = position + i / b.heads;
                 const int visible = int(std::clamp<int64_t>(own + 1 - first, 0, count));
                 const int from =
@@ -327,12 +351,12 @@ struct Worker {
                         : 0;
                 if (attention.softcap > 0) elements.softcap(s, attention.softcap, visible);
                 std::fill(s, s + from, lowest);
-                std::fill(s + visible, s + tile_tokens, lowest);
+                std::fill(s + visible, s + padded, lowest);
                 if (from >= visible) {
-                    std::fill(s, s + tile_tokens, 0.0f);
+                    std::fill(s, s + padded, 0.0f);
                     continue;
                 }
-                const float largest = std::max(most[i], elements.largest(s, tile_tokens));
+                const float largest = std::max(most[i], elements.largest(s, padded));
                 if (largest > most[i]) {
                     if (total[i] > 0) {
                         const float factor = std::exp(most[i] - largest);
@@ -342,9 +366,15 @@ struct Worker {
                     }
                     most[i] = largest;
                 }
-                total[i] += elements.exponentials(s, most[i], tile_tokens);
+                total[i] += elements.exponentials(s, most[i], padded);
             }
-            elements.values(scores, tile_tokens, queries_count, values, count, l.value_dim, out);
+            if (few) {
+                if (next < end) prefetch(values_at(b, next), cache.value_bytes(l) * few_tokens);
+                elements.few_values(scores, stride, queries_count, value_type, values_at(b, first), count,
+                                    l.value_dim, out);
+            } else {
+                elements.values(scores, stride, queries_count, values, count, l.value_dim, out);
+            }
         }
     }
 };
@@ -440,7 +470,7 @@ void CpuDevice::attend(Rows y, Rows q, const Cache& cache, int32_t layer, const 
         w.keys = at;
         w.values = w.keys + tile_tokens * l.key_dim;
         w.scores = w.values + tile_tokens * l.value_dim;
-        w.queries = w.scores + std::max<int64_t>(most_queries * tile_tokens, l.key_dim);
+        w.queries = w.scores + std::max<int64_t>(most_queries * few_tokens, l.key_dim);
         float* out =
             splits > 1 ? shared_scratch_.data() + task * part_floats : w.queries + most_queries * l.key_dim;
         clear(out);

@@ -2,11 +2,15 @@
 // activations, rotations, conversions, the inner loops of attention and of the delta rule. One row or tile
 // each, one thread.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 
 #include "device/cpu/isa.h"
 
 namespace coterie::cpu {
+
+enum class CacheType { f32, f16, q8_0 };
+constexpr int few_queries = 8;
 
 // What one head has in a step: per token q, k [dim], v, y [values], decay (a log), beta.
 struct TokenFloats {
@@ -56,6 +60,12 @@ struct Elements {
     // o[i] += sum over t < tokens of p[i * stride + t] * v[t]; o is [queries][dim], v is [tokens][dim].
     void (*values)(const float* p, int64_t stride, int queries, const float* v, int tokens, int dim,
                    float* o);
+    // The same two for few queries, with keys and values as they lie in the cache: every one is converted on
+    // its way into the product, once per few_queries.
+    void (*few_scores)(const float* q, int queries, CacheType type, const std::byte* k, int dim, int blocks,
+                       float* s, int64_t stride);
+    void (*few_values)(const float* p, int64_t stride, int queries, CacheType type, const std::byte* v,
+                       int tokens, int dim, float* o);
 
     // One token of one head of the gated delta rule: S [rows][dim] in place, y [rows].
     void (*delta_step)(float* S, int rows, int dim, const float* q, const float* k, const float* v,

@@ -1,5 +1,7 @@
 // The bodies of Elements, in vectors of 16 floats.
 #pragma once
+#include <type_traits>
+
 #include "device/cpu/delta16.h"
 #include "device/cpu/elements.h"
 #include "device/cpu/vector16.h"
@@ -182,11 +184,7 @@ float exponentials(float* s, float most, int64_t n) {
 float largest(const float* s, int64_t n) {
     Floats most = load(s);
     for (int64_t i = lanes; i < n; i += lanes) most = larger(most, load(s + i));
-    float x[lanes];
-    store(x, most);
-    for (int half = 8; half > 0; half /= 2)
-        for (int i = 0; i < half; ++i) x[i] = x[i] > x[i + half] ? x[i] : x[i + half];
-    return x[0];
+    return greatest(most);
 }
 template <int n, int width>
 COTERIE_INLINE void values_of(const float* p, int64_t stride, const float* v, int tokens, int dim, float* o) {
@@ -221,6 +219,154 @@ void values(const float* p, int64_t stride, int queries, const float* v, int tok
     for (; i < queries; ++i) values_of<1>(p + i * stride, stride, v, tokens, dim, o + i * dim);
 }
 
+// A vector of the cache, and how far the next one lies: of 16 tokens' numbers in one dimension (keys), of 16
+// dimensions of a token (values).
+struct CachedF32 {
+    static constexpr int64_t block(int dim) { return int64_t(dim) * lanes * 4; }
+    static COTERIE_INLINE Floats key(const std::byte* k, int d) {
+        return load(reinterpret_cast<const float*>(k) + d * lanes);
+    }
+    static constexpr int64_t row(int dim) { return int64_t(dim) * 4; }
+    static COTERIE_INLINE Floats value(const std::byte* v, int d) {
+        return load(reinterpret_cast<const float*>(v) + d);
+    }
+    static float one(const std::byte* v, int d) { return reinterpret_cast<const float*>(v)[d]; }
+};
+struct CachedF16 {
+    static constexpr int64_t block(int dim) { return int64_t(dim) * lanes * 2; }
+    static COTERIE_INLINE Floats key(const std::byte* k, int d) {
+        return load_half(reinterpret_cast<const uint16_t*>(k) + d * lanes);
+    }
+    static constexpr int64_t row(int dim) { return int64_t(dim) * 2; }
+    static COTERIE_INLINE Floats value(const std::byte* v, int d) {
+        return load_half(reinterpret_cast<const uint16_t*>(v) + d);
+    }
+    static float one(const std::byte* v, int d) {
+        return half_to_float(reinterpret_cast<const uint16_t*>(v)[d]);
+    }
+};
+struct CachedQ8 {
+    static constexpr int64_t block(int dim) { return int64_t(dim / 32) * 34 * lanes; }
+    static COTERIE_INLINE Floats key(const std::byte* k, int d) {
+        const std::byte* b = k + d / 32 * 34 * lanes;
+        return load_half(reinterpret_cast<const uint16_t*>(b)) *
+               load_bytes(reinterpret_cast<const uint8_t*>(b) + (2 + d % 32) * lanes);
+    }
+    static constexpr int64_t row(int dim) { return int64_t(dim / 32) * 34; }
+    static COTERIE_INLINE Floats value(const std::byte* v, int d) {
+        const std::byte* b = v + d / 32 * 34;
+        uint16_t bits;
+        std::memcpy(&bits, b, 2);
+        return half_to_float(bits) * load_bytes(reinterpret_cast<const uint8_t*>(b) + 2 + d % 32);
+    }
+    static float one(const std::byte*, int) { return 0; }  // rows are whole blocks of 32
+};
+
+template <class Cached, int n, int blocks>
+COTERIE_INLINE void few_scores_of(const float* q, const std::byte* k, int dim, float* s, int64_t stride) {
+    Floats total[n][blocks] = {};
+    for (int d = 0; d < dim; ++d) {
+        Floats key[blocks];
+        for (int b = 0; b < blocks; ++b) key[b] = Cached::key(k + b * Cached::block(dim), d);
+        for (int i = 0; i < n; ++i)
+            for (int b = 0; b < blocks; ++b) total[i][b] += q[i * dim + d] * key[b];
+    }
+    for (int i = 0; i < n; ++i)
+        for (int b = 0; b < blocks; ++b) store(s + i * stride + b * lanes, total[i][b]);
+}
+template <class Cached, int n>
+void few_scores_of(const float* q, const std::byte* k, int dim, int blocks, float* s, int64_t stride) {
+    int b = 0;
+    for (; b + wide <= blocks; b += wide)
+        few_scores_of<Cached, n, wide>(q, k + b * Cached::block(dim), dim, s + b * lanes, stride);
+    for (; b < blocks; ++b)
+        few_scores_of<Cached, n, 1>(q, k + b * Cached::block(dim), dim, s + b * lanes, stride);
+}
+template <class Cached, int n, int width>
+COTERIE_INLINE void few_values_of(const float* p, int64_t stride, const std::byte* v, int tokens, int dim,
+                                  int d, float* o) {
+    Floats total[n][width];
+    for (int i = 0; i < n; ++i)
+        for (int w = 0; w < width; ++w) total[i][w] = load(o + i * dim + d + w * lanes);
+    for (int t = 0; t < tokens; ++t, v += Cached::row(dim)) {
+        Floats value[width];
+        for (int w = 0; w < width; ++w) value[w] = Cached::value(v, d + w * lanes);
+        for (int i = 0; i < n; ++i)
+            for (int w = 0; w < width; ++w) total[i][w] += p[i * stride + t] * value[w];
+    }
+    for (int i = 0; i < n; ++i)
+        for (int w = 0; w < width; ++w) store(o + i * dim + d + w * lanes, total[i][w]);
+}
+template <class Cached, int n>
+void few_values_of(const float* p, int64_t stride, const std::byte* v, int tokens, int dim, float* o) {
+    int d = 0;
+    for (; d + wide * lanes <= dim; d += wide * lanes)
+        few_values_of<Cached, n, wide>(p, stride, v, tokens, dim, d, o);
+    for (; d + lanes <= dim; d += lanes) few_values_of<Cached, n, 1>(p, stride, v, tokens, dim, d, o);
+    for (; d < dim; ++d)
+        for (int i = 0; i < n; ++i)
+            for (int t = 0; t < tokens; ++t)
+                o[i * dim + d] += p[i * stride + t] * Cached::one(v + t * Cached::row(dim), d);
+}
+// function(first query, constant of how many) until all queries are done
+template <typename Function>
+COTERIE_INLINE void for_queries(int queries, Function&& function) {
+    int i = 0;
+    for (; i + at_once <= queries; i += at_once) function(i, std::integral_constant<int, at_once>());
+    switch (queries - i) {
+        case 1:
+            return function(i, std::integral_constant<int, 1>());
+        case 2:
+            return function(i, std::integral_constant<int, 2>());
+        case 3:
+            return function(i, std::integral_constant<int, 3>());
+        case 4:
+            return function(i, std::integral_constant<int, 4>());
+        case 5:
+            return function(i, std::integral_constant<int, 5>());
+        case 6:
+            return function(i, std::integral_constant<int, 6>());
+        case 7:
+            return function(i, std::integral_constant<int, 7>());
+    }
+}
+template <class Cached>
+void few_scores_from(const float* q, int queries, const std::byte* k, int dim, int blocks, float* s,
+                     int64_t stride) {
+    for_queries(queries, [&](int i, auto n) {
+        few_scores_of<Cached, n()>(q + i * dim, k, dim, blocks, s + i * stride, stride);
+    });
+}
+template <class Cached>
+void few_values_from(const float* p, int64_t stride, int queries, const std::byte* v, int tokens, int dim,
+                     float* o) {
+    for_queries(queries, [&](int i, auto n) {
+        few_values_of<Cached, n()>(p + i * stride, stride, v, tokens, dim, o + i * dim);
+    });
+}
+void few_scores(const float* q, int queries, CacheType type, const std::byte* k, int dim, int blocks,
+                float* s, int64_t stride) {
+    switch (type) {
+        case CacheType::f32:
+            return few_scores_from<CachedF32>(q, queries, k, dim, blocks, s, stride);
+        case CacheType::f16:
+            return few_scores_from<CachedF16>(q, queries, k, dim, blocks, s, stride);
+        case CacheType::q8_0:
+            return few_scores_from<CachedQ8>(q, queries, k, dim, blocks, s, stride);
+    }
+}
+void few_values(const float* p, int64_t stride, int queries, CacheType type, const std::byte* v, int tokens,
+                int dim, float* o) {
+    switch (type) {
+        case CacheType::f32:
+            return few_values_from<CachedF32>(p, stride, queries, v, tokens, dim, o);
+        case CacheType::f16:
+            return few_values_from<CachedF16>(p, stride, queries, v, tokens, dim, o);
+        case CacheType::q8_0:
+            return few_values_from<CachedQ8>(p, stride, queries, v, tokens, dim, o);
+    }
+}
+
 template <int K>
 COTERIE_INLINE void convolve_of(float* y, const float* const* u, const float* taps, int64_t begin,
                                 int64_t end) {
@@ -243,10 +389,12 @@ void convolve(float* y, const float* const* u, const float* taps, int K, int64_t
     silu(y + begin, y + begin, nullptr, end - begin);
 }
 
-constexpr Elements table{sum_of_squares, scale,        add,         add_sum_of_squares, silu,    gelu,
-                         clamped_swiglu, sigmoid_gate, softcap,     weighted_sum,       rotate,  sum_of_exp,
-                         to_half,        from_half,    from_lanes8, from_blocks8,       scores,  exponentials,
-                         largest,        values,       delta_step,  delta_tokens,       convolve};
+constexpr Elements table{
+    sum_of_squares, scale,        add,         add_sum_of_squares, silu,       gelu,
+    clamped_swiglu, sigmoid_gate, softcap,     weighted_sum,       rotate,     sum_of_exp,
+    to_half,        from_half,    from_lanes8, from_blocks8,       scores,     exponentials,
+    largest,        values,       few_scores,  few_values,         delta_step, delta_tokens,
+    convolve};
 
 }  // namespace
 }  // namespace coterie::cpu

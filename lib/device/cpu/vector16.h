@@ -118,6 +118,17 @@ COTERIE_INLINE Floats larger(const Floats& a, const Floats& b) {
     for (int i = 0; i < parts; ++i) v.p[i] = a.p[i] > b.p[i] ? a.p[i] : b.p[i];
     return v;
 }
+COTERIE_INLINE float greatest(const Floats& v) {
+#if defined(__AVX512F__)
+    return _mm512_reduce_max_ps(v.p[0]);
+#else
+    Part most = v.p[0];
+    for (int i = 1; i < parts; ++i) most = most > v.p[i] ? most : v.p[i];
+    float found = most[0];
+    for (int i = 1; i < part_lanes; ++i) found = most[i] > found ? most[i] : found;
+    return found;
+#endif
+}
 COTERIE_INLINE Floats smaller(const Floats& a, const Floats& b) {
     Floats v;
     for (int i = 0; i < parts; ++i) v.p[i] = a.p[i] < b.p[i] ? a.p[i] : b.p[i];
