@@ -129,6 +129,12 @@ bool Facts::takes_tools() const {
            chat_template.find(".Tools") != std::string::npos;
 }
 
+bool Facts::inserts() const {
+    for (const char* key : {"fim_mid", "middle"})
+        if (model_info.contains(fmt::format("tokenizer.ggml.{}_token_id", key))) return true;
+    return stored.value("template", "").find(".Suffix") != std::string::npos;
+}
+
 json Facts::details() const {
     return {{"parent_model", ""},
             {"format", "gguf"},
@@ -145,6 +151,7 @@ json Facts::capabilities() const {
     list.push_back(embeds ? "embedding" : "completion");
     if (takes_tools()) list.push_back("tools");
     if (thinks()) list.push_back("thinking");
+    if (inserts()) list.push_back("insert");
     return list;
 }
 
@@ -166,6 +173,12 @@ Facts ModelPool::facts(const std::string& name) const {
         if (error.status() == COTERIE_NOT_FOUND) throw missing;
         throw;
     }
+}
+
+Facts facts_of_file(const std::string& path) {
+    return facts_of(json::parse(coterie::text_of([&](char* b, size_t c, size_t* n, coterie_error* e) {
+        return coterie_store_show(path.c_str(), nullptr, b, c, n, e);
+    })));
 }
 
 std::vector<Facts> ModelPool::list() const {

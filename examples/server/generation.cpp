@@ -8,6 +8,7 @@ namespace server {
 Answer::Answer(ModelPool& pool, Metrics& metrics, Question question, std::function<bool()> gone)
     : metrics_(metrics), question_(std::move(question)), gone_(std::move(gone)) {
     Question& q = question_;
+    pool.health().admit();
     Sampling asked;
     asked.read(q.options);  // refuses wrong types before anything is loaded
     lease_ = pool.acquire(q.model, q.keep_alive, asked.context, gone_);
@@ -22,15 +23,18 @@ Answer::Answer(ModelPool& pool, Metrics& metrics, Question question, std::functi
     if (q.store_messages) put_store_messages();
     if (!q.tools.is_null()) tools_ = text_of(q.tools);
     if (!q.template_variables.is_null()) variables_ = text_of(q.template_variables);
+    if (!q.suffix.empty()) q.tokens = infill_tokens(*lease_, q.prompt, q.suffix);
     fit_context();
-    const coterie_generation_options& options = q.sampling.finished();
-    if (!q.complete) {
-        generation_.emplace(lease_->engine->chat(messages_, tools_, chat_options(), options));
-    } else if (!q.tokens.empty()) {
-        generation_.emplace(lease_->engine->generate(q.tokens, options));
-    } else {
-        generation_.emplace(lease_->engine->complete(q.prompt, options));
-    }
+    put_before();
+    generation_.emplace(begin());
+}
+
+coterie::Generation Answer::begin() {
+    const Question& q = question_;
+    const coterie_generation_options& options = question_.sampling.finished();
+    if (!q.complete) return lease_->engine->chat(messages_, tools_, chat_options(), options);
+    if (!q.tokens.empty()) return lease_->engine->generate(q.tokens, options);
+    return lease_->engine->complete(q.prompt, options);
 }
 
 Answer::~Answer() {
@@ -95,7 +99,14 @@ void Answer::fit_context() {
         for (;;) {
             messages_ = text_of(q.messages);
             prompt_ = render();
-            tokens = count(prompt_);
+            tokens = count(prompt_) + int64_t(q.before.size());
+            // Of earlier turns the beginning goes first.
+            if (tokens >= most && q.truncate && !q.before.empty()) {
+                const size_t excess = std::min(q.before.size(), size_t(tokens - most + most / 4));
+                q.before.erase(q.before.begin(), q.before.begin() + ptrdiff_t(excess));
+                tokens -= int64_t(excess);
+                truncated_ = true;
+            }
             if (tokens < most || !q.truncate || q.messages.size() < 2) break;
             auto oldest = q.messages.begin();
             while (oldest != q.messages.end() - 1 && oldest->value("role", "") == "system") ++oldest;
@@ -115,10 +126,24 @@ void Answer::fit_context() {
     if (most < lease_->context) limit = limit > 0 ? std::min(limit, most - tokens) : most - tokens;
 }
 
-std::vector<int32_t> Answer::prompt_tokens() const {
-    if (!question_.tokens.empty()) return question_.tokens;
-    return lease_->model->tokenize(question_.complete ? question_.prompt : prompt_,
-                                   COTERIE_ADD_SPECIAL | COTERIE_PARSE_SPECIAL);
+// Ollama's `context`: the tokens of earlier turns, put before this one's prompt. The engine renders chats
+// itself, so it gets a template that gives just this text, and that shows, in a comment, how the model marks
+// its thinking.
+void Answer::put_before() {
+    Question& q = question_;
+    if (q.before.empty() || q.complete) return;
+    const std::string bos = [&] {
+        const auto id = lease_->facts.model_info.find("tokenizer.ggml.bos_token_id");
+        return id != lease_->facts.model_info.end() && id->is_number_integer()
+                   ? lease_->model->detokenize({id->get<int32_t>()}, COTERIE_WITH_SPECIAL)
+                   : std::string();
+    }();
+    if (!bos.empty() && prompt_.compare(0, bos.size(), bos) == 0) prompt_.erase(0, bos.size());
+    prompt_ = lease_->model->detokenize(q.before, COTERIE_WITH_SPECIAL) + prompt_;
+    std::string shown = q.chat_template.empty() ? lease_->facts.chat_template : q.chat_template;
+    for (size_t at = 0; (at = shown.find_first_of("{}#%", at)) != std::string::npos;) shown.erase(at, 1);
+    q.chat_template = "{# " + shown + " #}{{ coterie_prompt }}";
+    variables_ = text_of({{"coterie_prompt", prompt_}});
 }
 
 int64_t Answer::total_ns() const {

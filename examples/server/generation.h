@@ -45,6 +45,8 @@ struct Question {
     bool complete = false;        // not a chat: continue the tokens or the text
     std::string prompt;           // complete
     std::vector<int32_t> tokens;  // complete, when given as ids
+    std::string suffix;           // complete: what comes after the answer
+    std::vector<int32_t> before;  // a chat's: earlier turns as Ollama's `context` gave them
     std::optional<double> keep_alive;
     bool logprobs = false;
     int top_logprobs = 0;
@@ -83,12 +85,13 @@ class Answer {
     coterie_generation_statistics statistics() const { return generation_->statistics(); }
     int64_t load_ns() const { return lease_.load_ns(); }
     int64_t total_ns() const;
-    std::vector<int32_t> prompt_tokens() const;
-    const std::string& prompt() const { return prompt_; }
+    std::vector<int32_t> tokens() const { return generation_->tokens(); }  // prompt and answer
 
   private:
     void put_store_messages();
     void fit_context();
+    void put_before();
+    coterie::Generation begin();
     void add_logprob(const coterie_event& event);
     std::string render() const;
     coterie_chat_options chat_options() const;
@@ -106,6 +109,8 @@ class Answer {
     json logprobs_ = json::array();
 };
 
+void read_tools(const json& request, Question& q);  // tools and tool_choice, HttpError 400
+
 // An answer to its end.
 struct Whole {
     std::string text, reasoning;
@@ -113,6 +118,10 @@ struct Whole {
     json logprobs = json::array();
 };
 Whole gather(Answer& answer);
+
+// The prompt for what stands between two texts; HttpError 400 for a model that was not trained for it.
+std::vector<int32_t> infill_tokens(const LoadedModel& model, const std::string& before,
+                                   const std::string& after);
 
 // {"a": number} -> that number; nothing when absent or null; HttpError 400 when it is something else.
 std::optional<double> number_of(const json& object, const char* key);

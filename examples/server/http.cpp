@@ -217,7 +217,7 @@ Http::Http(const Settings& settings, Metrics& metrics, std::atomic<bool>& stoppi
     server_.new_task_queue = [most = size_t(settings.max_connections)] {
         return new ConnectionThreads(most);
     };
-    server_.set_payload_max_length(size_t(settings.max_body));
+    server_.set_payload_max_length(size_t(1) << 50);  // uploads; other bodies have their own limit
     server_.set_read_timeout(30);
     server_.set_write_timeout(60);
     server_.set_keep_alive_max_count(1000);
@@ -335,11 +335,11 @@ bool Http::admit(const httplib::Request& request, httplib::Response& response) c
     return false;
 }
 
-void Http::run(const Handler& handler, const httplib::Request& request, const std::string& body,
+void Http::run(const std::function<void()>& handler, const httplib::Request& request,
                httplib::Response& response) {
     ++metrics_.processing;
     try {
-        handler(request, body, response);
+        handler();
     } catch (const HttpError& error) {
         reply_error(request, response, error.status, error.what(), error.type);
     } catch (const ClientGone& error) {
@@ -365,24 +365,35 @@ void Http::know(const std::string& method, const std::string& path) {
 void Http::get(const std::string& path, Handler handler) {
     know("GET", path);
     server_.Get(path, [this, handler](const httplib::Request& request, httplib::Response& response) {
-        run(handler, request, {}, response);
+        run([&] { handler(request, {}, response); }, request, response);
     });
 }
 
 // Bodies are read as bytes whatever their declared type: clients send JSON as a form.
-static bool read_all(const httplib::ContentReader& reader, std::string& body) {
-    return reader([&](const char* data, size_t length) {
+void Http::run_with_body(const Handler& handler, const httplib::Request& request,
+                         const httplib::ContentReader& reader, httplib::Response& response) {
+    const size_t most = size_t(settings_.max_body);
+    const auto too_long = [&] {
+        response.set_header("Connection", "close");  // what is left of the body is not read
+        reply_error(request, response, 413, "the request body is too long");
+    };
+    if (std::strtoull(request.get_header_value("Content-Length").c_str(), nullptr, 10) > most)
+        return too_long();
+    std::string body;
+    const bool whole = reader([&](const char* data, size_t length) {
+        if (body.size() + length > most) return false;
         body.append(data, length);
         return true;
     });
+    if (whole) return run([&] { handler(request, body, response); }, request, response);
+    if (response.status < 400) too_long();
 }
 
 void Http::post(const std::string& path, Handler handler) {
     know("POST", path);
     server_.Post(path, [this, handler](const httplib::Request& request, httplib::Response& response,
                                        const httplib::ContentReader& reader) {
-        std::string body;
-        if (read_all(reader, body)) run(handler, request, body, response);
+        run_with_body(handler, request, reader, response);
     });
 }
 
@@ -390,8 +401,15 @@ void Http::remove(const std::string& path, Handler handler) {
     know("DELETE", path);
     server_.Delete(path, [this, handler](const httplib::Request& request, httplib::Response& response,
                                          const httplib::ContentReader& reader) {
-        std::string body;
-        if (read_all(reader, body)) run(handler, request, body, response);
+        run_with_body(handler, request, reader, response);
+    });
+}
+
+void Http::upload(const std::string& path, Upload handler) {
+    know("POST", path);
+    server_.Post(path, [this, handler](const httplib::Request& request, httplib::Response& response,
+                                       const httplib::ContentReader& reader) {
+        run([&] { handler(request, reader, response); }, request, response);
     });
 }
 

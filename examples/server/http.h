@@ -52,6 +52,10 @@ class Http {
     void get(const std::string& path, Handler handler);
     void post(const std::string& path, Handler handler);
     void remove(const std::string& path, Handler handler);  // DELETE
+    // POST of a body of any size: the handler takes it piece by piece.
+    using Upload =
+        std::function<void(const httplib::Request&, const httplib::ContentReader& body, httplib::Response&)>;
+    void upload(const std::string& path, Upload handler);
     httplib::Server& server() { return server_; }
     const std::atomic<bool>& stopping() const { return stopping_; }
 
@@ -59,8 +63,10 @@ class Http {
     bool admit(const httplib::Request& request, httplib::Response& response) const;
     bool allowed_origin(const std::string& origin) const;
     bool allowed_host(const std::string& host) const;
-    void run(const Handler& handler, const httplib::Request& request, const std::string& body,
+    void run(const std::function<void()>& handler, const httplib::Request& request,
              httplib::Response& response);
+    void run_with_body(const Handler& handler, const httplib::Request& request,
+                       const httplib::ContentReader& reader, httplib::Response& response);
     void know(const std::string& method, const std::string& path);
 
     const Settings& settings_;

@@ -9,6 +9,7 @@
 
 #include "ollama.h"
 #include "openai.h"
+#include "own_store.h"
 #include "page.h"
 
 namespace {
@@ -47,6 +48,7 @@ int serve(const Settings& settings, const std::vector<std::string>& preload) {
     Http http(settings, metrics, stopping);
     add_ollama_answers(http, pool, metrics);
     add_ollama_listings(http, pool, settings);
+    add_ollama_store(http, pool, settings);
     add_openai_answers(http, pool, metrics);
     add_openai_listings(http, pool, metrics, settings);
     add_page(http);
@@ -107,6 +109,20 @@ int main(int argc, char** argv) {
     app.add_option("--max-queue", s.max_queue, "Requests that may wait before 503")
         ->check(CLI::Range(1, 1000000));
     app.add_option("--models-dir", s.models_dir, "A folder of GGUF files, or a store, to look in first");
+    app.add_option("--store", s.store, "Where pulled and created models lie; also COTERIE_MODELS");
+    app.add_option("--registry", s.registry, "Where models without a host in their name are pulled from");
+    app.add_flag("--read-only", s.read_only, "Refuse to pull, create, copy and delete models");
+    app.add_option("--max-memory", s.max_memory,
+                   "Bytes for all loaded models (8G, 512M; default: the machine's)")
+        ->transform(CLI::AsSizeValue(false));
+    app.add_option("--warn-temperature", s.warn_temperature,
+                   "Degrees from which a device is warned of (0: never)");
+    app.add_option("--pause-temperature", s.pause_temperature,
+                   "Degrees from which new answers are refused until it has cooled (0: never)");
+    app.add_option("--sensors", s.sensors, "Where the system shows its sensors")->group("");
+    app.add_option("--max-body", s.max_body, "Bytes of a request's body")->transform(CLI::AsSizeValue(false));
+    app.add_option("--max-connections", s.max_connections, "Connections served at once")
+        ->check(CLI::Range(1, 100000));
     app.add_option("--origin", origins, "Another origin that browsers may ask from; * stands for anything");
     app.add_option("--drain", s.drain_seconds, "Seconds that running requests have when the server is ended");
     app.add_flag("--lazy", lazy, "Load the models named when they are asked for, not at the start");
@@ -123,6 +139,8 @@ int main(int argc, char** argv) {
                 s.host.c_str());
             return 1;
         }
+        if (s.store.empty()) s.store = OwnStore::default_root();
+        setenv("COTERIE_MODELS", s.store.c_str(), 1);  // the library looks there too
         for (const std::string& warning : warnings) std::fprintf(stderr, "warning: %s\n", warning.c_str());
         std::fprintf(stderr, "coterie-server %s\n%s", coterie_version(), effective_values(s).c_str());
         std::vector<std::string> preload;

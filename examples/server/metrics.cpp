@@ -43,22 +43,29 @@ std::string Metrics::text(const ModelPool& pool) const {
         double(cached_tokens));
     put(text, "coterie_cancelled_total", "counter", "Generations whose client went away.", double(cancelled));
     int64_t running = 0, waiting = 0;
-    std::string models;
+    std::map<std::string, std::string> families;
+    const auto add = [&](const char* family, const std::string& model, double value) {
+        families[family] += fmt::format("{}{{model=\"{}\"}} {}\n", family, model, value);
+    };
     pool.visit([&](const LoadedModel& m) {
         const coterie_engine_statistics s = m.engine->statistics();
         running += s.running;
         waiting += s.waiting;
         const std::string name = label(m.facts.name);
-        models += fmt::format("coterie_model_bytes{{model=\"{}\"}} {}\n", name, m.bytes);
-        models += fmt::format("coterie_model_pages{{model=\"{}\"}} {}\n", name, s.pages);
-        models += fmt::format("coterie_model_pages_held{{model=\"{}\"}} {}\n", name, s.pages_held);
-        models += fmt::format("coterie_model_pages_cached{{model=\"{}\"}} {}\n", name, s.pages_cached);
-        models += fmt::format("coterie_model_state{{model=\"{}\"}} {}\n", name,
-                              coterie_engine_state(m.engine->get()));
+        add("coterie_model_bytes", name, double(m.bytes));
+        add("coterie_model_pages", name, double(s.pages));
+        add("coterie_model_pages_held", name, double(s.pages_held));
+        add("coterie_model_pages_cached", name, double(s.pages_cached));
+        add("coterie_model_running", name, s.running);
+        add("coterie_model_waiting", name, s.waiting);
+        add("coterie_model_tokens_per_second", name, s.tokens_per_second);
+        add("coterie_model_step_seconds_p99", name, double(s.step_us_p99) / 1e6);
+        add("coterie_model_state", name, coterie_engine_state(m.engine->get()));
     });
     put(text, "llamacpp:requests_processing", "gauge", "Generations running.", double(running));
     put(text, "llamacpp:requests_deferred", "gauge", "Generations waiting.", double(waiting));
-    text += models;
+    for (const auto& [family, rows] : families) text += fmt::format("# TYPE {} gauge\n{}", family, rows);
+    text += pool.health().metrics();
     text += "# HELP coterie_requests_total Requests answered.\n# TYPE coterie_requests_total counter\n";
     std::lock_guard lock(mutex_);
     for (const auto& [key, n] : requests_)

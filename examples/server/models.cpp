@@ -11,11 +11,12 @@
 namespace server {
 
 struct PoolEntry {
-    enum class State { loading, ready, failed };
+    enum class State { loading, ready };
     std::string path;
     LoadedModel loaded;
     State state = State::loading;
     int uses = 0;
+    int64_t context = 0;   // asked for
     bool leaving = false;  // to be unloaded as soon as it is idle
     double keep_alive = 300;
     Clock::time_point last_use = Clock::now();
@@ -48,7 +49,8 @@ LoadedModel* ModelPool::Lease::operator->() const {
     return &entry_->loaded;
 }
 
-ModelPool::ModelPool(const Settings& settings) : settings_(settings), reaper_([this] { reap(); }) {}
+ModelPool::ModelPool(const Settings& settings)
+    : settings_(settings), health_(settings), reaper_([this] { reap(); }) {}
 
 ModelPool::~ModelPool() {
     {
@@ -74,17 +76,22 @@ void ModelPool::release(const EntryPointer& entry) {
     changed_.notify_all();
 }
 
-void ModelPool::load(PoolEntry& entry, int64_t context) const {
+void ModelPool::open(PoolEntry& entry, int64_t context) const {
     LoadedModel& m = entry.loaded;
     m.model.emplace(m.facts.path);
     m.info = m.model->info();
+    entry.context = context > 0 ? context : settings_.context;
+    if (m.info.context_tokens > 0) entry.context = std::min(entry.context, m.info.context_tokens);
+}
+
+void ModelPool::load(PoolEntry& entry) const {
+    LoadedModel& m = entry.loaded;
     coterie_engine_options o = COTERIE_ENGINE_OPTIONS_INIT;
     if (!settings_.devices.empty()) o.devices = settings_.devices.c_str();
     o.threads = settings_.threads;
     o.parallel = settings_.parallel;
     o.queue = settings_.max_queue;
-    o.context_tokens = context > 0 ? context : settings_.context;
-    if (m.info.context_tokens > 0) o.context_tokens = std::min(o.context_tokens, m.info.context_tokens);
+    o.context_tokens = entry.context;
     if (!settings_.key_value_type.empty()) o.key_type = o.value_type = settings_.key_value_type.c_str();
     m.engine.emplace(*m.model, o);
     m.context = m.engine->statistics().context_tokens;
@@ -108,25 +115,92 @@ void ModelPool::load(PoolEntry& entry, int64_t context) const {
     m.defaults.update(m.facts.stored.value("parameters", json::object()));
 }
 
-// Until there is room for one more: unloads the one idle for longest, or waits for one to become idle.
-void ModelPool::make_room(std::unique_lock<std::mutex>& lock, const std::function<bool()>& gone) {
-    while (int(entries_.size()) >= std::max(1, settings_.max_models)) {
-        EntryPointer oldest;
-        for (const EntryPointer& entry : entries_)
-            if (entry->idle() && (!oldest || entry->last_use < oldest->last_use)) oldest = entry;
-        if (oldest) {
-            entries_.remove(oldest);
-            lock.unlock();
-            oldest.reset();  // frees its memory without holding up the others
-            lock.lock();
+bool ModelPool::evict(std::unique_lock<std::mutex>& lock) {
+    EntryPointer oldest;
+    for (const EntryPointer& entry : entries_)
+        if (entry->idle() && (!oldest || entry->last_use < oldest->last_use)) oldest = entry;
+    if (!oldest) return false;
+    std::fprintf(stderr, "unloaded %s to make room\n", oldest->loaded.facts.name.c_str());
+    entries_.remove(oldest);
+    lock.unlock();
+    oldest.reset();  // frees its memory without holding up the others
+    lock.lock();
+    return true;
+}
+
+void ModelPool::wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& gone) {
+    if (waiting_ >= settings_.max_queue)
+        throw HttpError(503, "server busy, please try again.  maximum pending requests exceeded");
+    ++waiting_;
+    changed_.wait_for(lock, std::chrono::milliseconds(200));
+    --waiting_;
+    if (gone()) throw ClientGone();
+}
+
+namespace {
+
+// What the plan says of a model in the memory that is free now.
+struct Room {
+    bool fits = false;
+    uint64_t bytes = 0, capacity = 0;
+    std::string refusal;
+    json plan;
+};
+
+Room room_for(const LoadedModel& m, int64_t context, const Settings& settings) {
+    coterie_plan_request r = COTERIE_PLAN_REQUEST_INIT;
+    r.parallel = settings.parallel;
+    r.context_tokens = context;
+    if (!settings.devices.empty()) r.devices = settings.devices.c_str();
+    if (!settings.key_value_type.empty()) r.key_type = r.value_type = settings.key_value_type.c_str();
+    int32_t fits = 0;
+    Room room;
+    room.plan = json::parse(coterie::text_of([&](char* b, size_t c, size_t* n, coterie_error* e) {
+        return coterie_plan(m.model->get(), &r, COTERIE_JSON, &fits, b, c, n, e);
+    }));
+    room.fits = fits != 0;
+    for (const json& rank : room.plan["ranks"]) {
+        room.bytes += rank.value("total_bytes", uint64_t(0));
+        room.capacity += rank.value("capacity_bytes", uint64_t(0));
+    }
+    room.refusal =
+        fmt::format("{} does not fit on {}", m.facts.name, room.plan.value("machine", "this machine"));
+    for (const char* list : {"problems", "suggestions"})
+        for (const json& sentence : room.plan[list]) room.refusal += "; " + sentence.get<std::string>();
+    return room;
+}
+
+}  // namespace
+
+// Until there is room for one more: unloads those idle for longest, or waits for one to become idle. A model
+// that would not fit even alone is refused before any other has to go for it.
+void ModelPool::make_room(std::unique_lock<std::mutex>& lock, PoolEntry& fresh,
+                          const std::function<bool()>& gone) {
+    for (;;) {
+        if (int(entries_.size()) >= std::max(1, settings_.max_models)) {
+            if (!evict(lock)) wait(lock, gone);
             continue;
         }
-        if (waiting_ >= settings_.max_queue)
-            throw HttpError(503, "server busy, please try again.  maximum pending requests exceeded");
-        ++waiting_;
-        changed_.wait_for(lock, std::chrono::milliseconds(200));
-        --waiting_;
-        if (gone()) throw ClientGone();
+        lock.unlock();
+        Room room = room_for(fresh.loaded, fresh.context, settings_);
+        lock.lock();
+        uint64_t others = 0;
+        for (const EntryPointer& entry : entries_) others += entry->loaded.bytes;
+        const uint64_t most = settings_.max_memory;
+        if (most > 0 && room.bytes + others > most) {
+            room.fits = false;
+            if (room.bytes > most)
+                throw HttpError(500,
+                                fmt::format("{} needs {} bytes, and --max-memory leaves {} for all models",
+                                            fresh.loaded.facts.name, room.bytes, most));
+        }
+        if (room.fits) {
+            fresh.loaded.plan = std::move(room.plan);
+            return;
+        }
+        const bool could_fit = most > 0 || room.bytes <= room.capacity + others;
+        if (entries_.empty() || !could_fit) throw HttpError(500, room.refusal);
+        if (!evict(lock)) wait(lock, gone);
     }
 }
 
@@ -144,8 +218,7 @@ ModelPool::Lease ModelPool::acquire(const std::string& name, std::optional<doubl
         EntryPointer entry = find(known.path);
         if (entry) {
             if (entry->state == PoolEntry::State::loading) {
-                changed_.wait_for(lock, std::chrono::milliseconds(200));
-                if (gone()) throw ClientGone();
+                wait(lock, gone);
                 continue;
             }
             const int64_t most = entry->loaded.info.context_tokens;
@@ -169,28 +242,36 @@ ModelPool::Lease ModelPool::acquire(const std::string& name, std::optional<doubl
                 entry.reset();
                 lock.lock();
             } else {
-                changed_.wait_for(lock, std::chrono::milliseconds(200));
-                if (gone()) throw ClientGone();
+                wait(lock, gone);
             }
             continue;
         }
-        make_room(lock, gone);
-        if (find(known.path)) continue;
+        if (placing_) {
+            wait(lock, gone);
+            continue;
+        }
+        placing_ = true;
         entry = std::make_shared<PoolEntry>();
         entry->path = known.path;
         entry->loaded.facts = known;
         entry->keep_alive = keep_alive.value_or(settings_.keep_alive);
-        entries_.push_back(entry);
-        lock.unlock();
         try {
-            load(*entry, context);
-        } catch (...) {
+            lock.unlock();
+            open(*entry, context);
             lock.lock();
+            make_room(lock, *entry, gone);
+            entries_.push_back(entry);
+            lock.unlock();
+            load(*entry);
+            lock.lock();
+        } catch (...) {
+            if (!lock.owns_lock()) lock.lock();
             entries_.remove(entry);
+            placing_ = false;
             changed_.notify_all();
             throw;
         }
-        lock.lock();
+        placing_ = false;
         std::fprintf(stderr, "loaded %s: %lld tokens of context for %d at once, %.1f MB\n", name.c_str(),
                      static_cast<long long>(entry->loaded.context), settings_.parallel,
                      double(entry->loaded.bytes) / 1e6);

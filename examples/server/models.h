@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "coterie/coterie.hpp"
+#include "health.h"
 #include "settings.h"
 
 namespace server {
@@ -32,6 +33,7 @@ struct Facts {
     bool embeds = false;
     bool thinks() const;
     bool takes_tools() const;
+    bool inserts() const;  // text between two others
     json details() const;
     json capabilities() const;
 };
@@ -43,6 +45,7 @@ struct LoadedModel {
     coterie_model_info info = COTERIE_MODEL_INFO_INIT;
     int64_t context = 0;  // really allocated, of one sequence
     uint64_t bytes = 0, device_bytes = 0;
+    json plan;      // coterie_plan's, made just before it was loaded
     json defaults;  // options of the file and of the store, request options go over them
 };
 
@@ -79,24 +82,32 @@ class ModelPool {
     std::vector<Facts> list() const;
     json running() const;  // as of /api/ps
     void visit(const std::function<void(const LoadedModel&)>& function) const;
+    Health& health() const { return health_; }
 
   private:
     using EntryPointer = std::shared_ptr<struct PoolEntry>;
     EntryPointer find(const std::string& path) const;
-    void load(PoolEntry& entry, int64_t context) const;
+    void open(PoolEntry& entry, int64_t context) const;
+    void load(PoolEntry& entry) const;
     void release(const EntryPointer& entry);
-    void make_room(std::unique_lock<std::mutex>& lock, const std::function<bool()>& gone);
+    void make_room(std::unique_lock<std::mutex>& lock, PoolEntry& entry, const std::function<bool()>& gone);
+    void wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& gone);
+    bool evict(std::unique_lock<std::mutex>& lock);  // the one idle for longest; false if none is idle
     void reap();
 
     const Settings& settings_;
+    mutable Health health_;
     mutable std::mutex mutex_;
     mutable std::condition_variable changed_;
     std::list<EntryPointer> entries_;
     int waiting_ = 0;
+    bool placing_ =
+        false;  // one model at a time is given room and loaded: plans look at the memory that is free
     bool ending_ = false;
     std::thread reaper_;
 };
 
+Facts facts_of_file(const std::string& path);
 std::string rfc3339(int64_t nanoseconds_since_1970);
 int64_t now_ns();
 

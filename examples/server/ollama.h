@@ -8,6 +8,9 @@ void add_ollama_answers(Http& http, ModelPool& pool, Metrics& metrics);  // chat
 void add_ollama_listings(Http& http, ModelPool& pool,
                          const Settings& settings);  // tags, show, ps, version, ...
 
+void add_ollama_store(Http& http, ModelPool& pool,
+                      const Settings& settings);  // pull, create, copy, delete, blobs
+
 // That this server calls itself: clients compare it with versions of Ollama that have what they need.
 inline constexpr const char* ollama_version = "0.33.0";
 

@@ -107,17 +107,11 @@ class Shape {
             for (const Piece& call : all.calls) at["tool_calls"].push_back(call_json(call));
         if (!streamed && !all.logprobs.empty()) object["logprobs"] = all.logprobs;
         object = with_metrics(std::move(object), answer);
-        if (!chat_ && !answer.question().complete) object["context"] = context(answer, all.text);
+        if (!chat_ && !answer.question().complete) object["context"] = answer.tokens();
         return object;
     }
 
   private:
-    static json context(const Answer& answer, const std::string& text) {
-        std::vector<int32_t> tokens = answer.prompt_tokens();
-        const auto more = answer.model().model->tokenize(text, 0);
-        tokens.insert(tokens.end(), more.begin(), more.end());
-        return tokens;
-    }
     const bool chat_;
 };
 
@@ -231,10 +225,7 @@ void add_ollama_answers(Http& http, ModelPool& pool, Metrics& metrics) {
         Question q = read_question(request);
         q.messages = checked_messages(request);
         if (q.messages.empty() && load_only(request, response, pool, peer, true)) return;
-        if (const auto tools = request.find("tools"); tools != request.end() && !tools->is_null()) {
-            if (!tools->is_array()) throw HttpError(400, "tools must be an array");
-            if (!tools->empty()) q.tools = *tools;
-        }
+        read_tools(request, q);  // also tool_choice, which Ollama ignores
         q.continue_last = q.messages.back().value("role", "") == "assistant";
         q.store_messages = true;
         auto answer = std::make_shared<Answer>(pool, metrics, std::move(q), [peer] { return peer.gone(); });
@@ -250,23 +241,23 @@ void add_ollama_answers(Http& http, ModelPool& pool, Metrics& metrics) {
         const std::string system = string_of(request, "system");
         q.chat_template = string_of(request, "template");
         const bool raw = bool_of(request, "raw").value_or(false);
-        const bool has_context =
-            request.contains("context") && request["context"].is_array() && !request["context"].empty();
-        if (raw && (!system.empty() || !q.chat_template.empty() || has_context))
+        if (const auto before = request.find("context"); before != request.end() && !before->is_null()) {
+            if (!before->is_array()) throw HttpError(400, "context must be an array of token ids");
+            q.before = before->get<std::vector<int32_t>>();
+        }
+        if (raw && (!system.empty() || !q.chat_template.empty() || !q.before.empty()))
             throw HttpError(400, "raw mode does not support template, system, or context");
         if (has_pictures(request)) refuse_pictures();
-        if (!string_of(request, "suffix").empty())
-            throw HttpError(400,
-                            fmt::format("registry.ollama.ai/library/{} does not support insert", q.model));
-        if (prompt.empty() && load_only(request, response, pool, peer, false)) return;
-        if (raw) {
+        q.suffix = string_of(request, "suffix");
+        if (prompt.empty() && q.suffix.empty() && load_only(request, response, pool, peer, false)) return;
+        if (raw || !q.suffix.empty()) {
             q.complete = true;
             q.prompt = prompt;
         } else {
             q.messages = json::array();
             if (!system.empty()) q.messages.push_back({{"role", "system"}, {"content", system}});
             q.messages.push_back({{"role", "user"}, {"content", prompt}});
-            q.store_messages = true;
+            q.store_messages = q.before.empty();  // they are in the earlier turns
         }
         auto answer = std::make_shared<Answer>(pool, metrics, std::move(q), [peer] { return peer.gone(); });
         respond(response, answer, Shape(false), bool_of(request, "stream").value_or(true));

@@ -108,13 +108,6 @@ void add_ollama_listings(Http& http, ModelPool& pool, const Settings&) {
                       throw HttpError(500, f.stored.value("problem", "the model has no weights"));
                   reply(response, show(f, bool_of(request, "verbose").value_or(false)));
               });
-    const auto read_only = [](const httplib::Request&, const std::string&, httplib::Response&) {
-        throw HttpError(
-            501, "this server only reads model stores: use ollama, or put a GGUF file into --models-dir");
-    };
-    for (const char* path : {"/api/pull", "/api/push", "/api/create", "/api/copy", "/api/blobs/(.+)"})
-        http.post(path, read_only);
-    http.remove("/api/delete", read_only);
 }
 
 }  // namespace server

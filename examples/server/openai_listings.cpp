@@ -57,8 +57,12 @@ void add_openai_listings(Http& http, ModelPool& pool, Metrics& metrics, const Se
              [&](const httplib::Request& r, const std::string&, httplib::Response& response) {
                  reply(response, model_json(pool.facts(decoded_path(r.matches[1]))));
              });
-    const auto health = [](const httplib::Request&, const std::string&, httplib::Response& response) {
-        reply(response, {{"status", "ok"}});
+    const auto health = [&](const httplib::Request&, const std::string&, httplib::Response& response) {
+        pool.health().admit();
+        json object{{"status", "ok"}};
+        if (const std::string trouble = pool.health().trouble(); !trouble.empty())
+            object["warning"] = trouble;
+        reply(response, object);
     };
     http.get("/health", health);
     http.get("/v1/health", health);
@@ -79,11 +83,8 @@ void add_openai_listings(Http& http, ModelPool& pool, Metrics& metrics, const Se
         });
         reply(response, props);
     });
-    http.get("/devices", [](const httplib::Request&, const std::string&, httplib::Response& response) {
-        response.set_content(coterie::text_of([](char* b, size_t c, size_t* n, coterie_error* e) {
-                                 return coterie_devices(COTERIE_JSON, b, c, n, e);
-                             }),
-                             "application/json; charset=utf-8");
+    http.get("/devices", [&](const httplib::Request&, const std::string&, httplib::Response& response) {
+        reply(response, pool.health().devices());
     });
     // What the page shows: models, their memory, and how busy they are.
     http.get("/status", [&](const httplib::Request&, const std::string&, httplib::Response& response) {
@@ -100,10 +101,14 @@ void add_openai_listings(Http& http, ModelPool& pool, Metrics& metrics, const Se
                               {"pages_cached", s.pages_cached},
                               {"prompt_tokens", s.prompt_tokens},
                               {"generated_tokens", s.generated_tokens},
+                              {"tokens_per_second", s.tokens_per_second},
+                              {"step_us_p50", s.step_us_p50},
+                              {"step_us_p99", s.step_us_p99},
                               {"state", coterie_engine_state(m.engine->get())},
+                              {"plan", m.plan.value("ranks", json::array())},
                               {"memory", json::parse(m.engine->describe(COTERIE_JSON))["ranks"]}});
         });
-        reply(response, {{"models", std::move(models)}});
+        reply(response, {{"models", std::move(models)}, {"devices", pool.health().devices()["devices"]}});
     });
     const auto gone = [] { return false; };
     http.post("/tokenize", [&, gone](const httplib::Request&, const std::string& body,

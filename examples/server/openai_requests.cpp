@@ -106,6 +106,8 @@ void read_thinking(const json& request, Question& q) {
     }
 }
 
+}  // namespace
+
 void read_tools(const json& request, Question& q) {
     if (const auto tools = request.find("tools"); tools != request.end() && !tools->is_null()) {
         if (!tools->is_array()) throw HttpError(400, "'tools' must be an array");
@@ -139,8 +141,6 @@ void read_tools(const json& request, Question& q) {
     q.sampling.tool_choice = name;
 }
 
-}  // namespace
-
 Question read_chat(const json& request) {
     Question q;
     read_common(request, q);
@@ -163,6 +163,7 @@ Question read_completion(const json& request) {
     read_common(request, q);
     read_format(request, q);
     q.complete = true;
+    q.suffix = string_of(request, "suffix");
     if (const auto found = request.find("logprobs"); found != request.end() && !found->is_null()) {
         q.logprobs = found->is_boolean() ? found->get<bool>() : true;
         if (found->is_number()) q.top_logprobs = std::clamp(found->get<int>(), 0, 20);

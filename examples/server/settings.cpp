@@ -140,6 +140,7 @@ std::string effective_values(const Settings& s) {
     return fmt::format(
         "OLLAMA_HOST               {}:{}\n"
         "OLLAMA_MODELS             {}\n"
+        "own store                 {}{}\n"
         "OLLAMA_KEEP_ALIVE         {}\n"
         "OLLAMA_NUM_PARALLEL       {}\n"
         "OLLAMA_MAX_LOADED_MODELS  {}\n"
@@ -148,8 +149,8 @@ std::string effective_values(const Settings& s) {
         "OLLAMA_KV_CACHE_TYPE      {}\n"
         "OLLAMA_ORIGINS            {}\n"
         "API key                   {}\n",
-        s.host, s.port, variable("OLLAMA_MODELS").value_or("(the user's and the service's store)"),
-        text_of(s.keep_alive), s.parallel, s.max_models, s.max_queue,
+        s.host, s.port, variable("OLLAMA_MODELS").value_or("(the user's and the service's store)"), s.store,
+        s.read_only ? " (read only)" : "", text_of(s.keep_alive), s.parallel, s.max_models, s.max_queue,
         s.context ? std::to_string(s.context) : "(the model's, at most 8192)",
         s.key_value_type.empty() ? "f16" : s.key_value_type,
         fmt::format("{} beside the usual", s.origins.size()), s.api_key.empty() ? "none" : "needed");

@@ -47,15 +47,20 @@ Store::Store(const std::string& models_dir) {
         (is_folder(models_dir + "/manifests") ? ollama_roots_ : plain_folders_).push_back(models_dir);
     }
     const std::string home = environment("HOME");
+    std::string own = environment("COTERIE_MODELS");
+    if (own.empty()) {
+        const std::string data = environment("XDG_DATA_HOME");
+        own = (data.empty() ? home + "/.local/share" : data) + "/coterie/models";
+    }
     const std::string chosen = environment("OLLAMA_MODELS");
-    std::vector<std::string> roots;
-    if (!chosen.empty())
-        roots = {chosen};
-    else
-        roots = {home + "/.ollama/models", "/usr/share/ollama/.ollama/models", "/var/lib/ollama/models",
-                 "/var/lib/ollama/.ollama/models", "/var/lib/ollama"};
+    std::vector<std::string> roots{own, chosen.empty() ? home + "/.ollama/models" : chosen};
+    if (chosen.empty())
+        for (const char* root : {"/usr/share/ollama/.ollama/models", "/var/lib/ollama/models",
+                                 "/var/lib/ollama/.ollama/models", "/var/lib/ollama"})
+            roots.push_back(root);
     for (const std::string& root : roots)
-        if (is_folder(root + "/manifests") && (ollama_roots_.empty() || ollama_roots_.front() != root))
+        if (is_folder(root + "/manifests") &&
+            std::find(ollama_roots_.begin(), ollama_roots_.end(), root) == ollama_roots_.end())
             ollama_roots_.push_back(root);
     std::string hub = environment("HF_HUB_CACHE");
     if (hub.empty()) {

@@ -45,7 +45,8 @@ struct StoredTexts {
 class Store {
   public:
     // models_dir: a folder of GGUF files or a store's root, looked at first; may be empty. The others come
-    // from the environment: OLLAMA_MODELS, else the user's and the service's store; HF_HUB_CACHE, HF_HOME.
+    // from the environment: COTERIE_MODELS, else the user's data folder, where coterie-server puts what it
+    // fetches; OLLAMA_MODELS, else the user's and the service's store; HF_HUB_CACHE, HF_HOME.
     explicit Store(const std::string& models_dir = {});
 
     std::vector<StoredModel> list() const;  // newest first
