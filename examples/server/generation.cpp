@@ -14,6 +14,7 @@ Answer::Answer(ModelPool& pool, Metrics& metrics, Question question, std::functi
     lease_ = pool.acquire(q.model, q.keep_alive, asked.context, gone_);
     const Facts& facts = lease_->facts;
     for (const json* layer : {&q.base, &lease_->defaults, &q.options}) q.sampling.read(*layer);
+    if (facts.embeds) throw HttpError(400, fmt::format("\"{}\" does not support {}", q.model, q.ability));
     if (q.thinking == Thinking::on && !facts.thinks() && !q.complete)
         throw HttpError(400, fmt::format("\"{}\" does not support thinking", q.model));
     if (!q.tools.is_null() && !facts.takes_tools() && q.chat_template.empty())

@@ -52,6 +52,7 @@ struct Question {
     int top_logprobs = 0;
     json base = json::object();     // options that the API has for requests without them
     json options = json::object();  // the request's, in Ollama's names
+    const char* ability = "chat";   // what a model made for embeddings alone is said not to support
     bool store_messages = false;    // put the store's system text and messages before the request's
     Sampling sampling;              // format, bias: the rest is filled in from base, the model and options
 };

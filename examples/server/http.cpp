@@ -103,6 +103,11 @@ void reply_error(const httplib::Request& request, httplib::Response& response, i
           status);
 }
 
+// The far end of a request's connection, as far_end of its descriptor says it.
+std::string far_end(const httplib::Request& request) {
+    return fmt::format("{} {}", request.remote_addr, request.remote_port);
+}
+
 bool equal_secrets(const std::string& a, const std::string& b) {
     unsigned difference = a.size() == b.size() ? 0 : 1;
     for (size_t i = 0; i < a.size(); ++i)
@@ -149,40 +154,86 @@ json read_body(const std::string& body) {
     }
 }
 
-Peer::Peer(const httplib::Request& request, const std::atomic<bool>& stopping) : stopping_(&stopping) {
-    // The library keeps the socket to itself, so it is looked up among ours by the far end's address.
+namespace {
+
+// The far end of a connection as httplib writes it; empty if the descriptor is none.
+std::string far_end(int fd) {
+    sockaddr_storage address{};
+    socklen_t length = sizeof address;
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) return {};
+    char text[INET6_ADDRSTRLEN] = {};
+    int port = 0;
+    if (address.ss_family == AF_INET) {
+        const auto* four = reinterpret_cast<const sockaddr_in*>(&address);
+        inet_ntop(AF_INET, &four->sin_addr, text, sizeof text);
+        port = ntohs(four->sin_port);
+    } else if (address.ss_family == AF_INET6) {
+        const auto* six = reinterpret_cast<const sockaddr_in6*>(&address);
+        inet_ntop(AF_INET6, &six->sin6_addr, text, sizeof text);
+        port = ntohs(six->sin6_port);
+    }
+    return fmt::format("{} {}", text, port);
+}
+
+// The library keeps its sockets to itself, so they are looked up among this program's.
+template <typename Function>
+void visit_descriptors(Function&& function) {
     DIR* folder = opendir("/proc/self/fd");
     if (!folder) return;
     while (const dirent* entry = readdir(folder)) {
         const int fd = std::atoi(entry->d_name);
-        sockaddr_storage address{};
-        socklen_t length = sizeof address;
-        if (fd <= 2 || getpeername(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) continue;
-        char text[INET6_ADDRSTRLEN] = {};
-        int port = 0;
-        if (address.ss_family == AF_INET) {
-            const auto* four = reinterpret_cast<const sockaddr_in*>(&address);
-            inet_ntop(AF_INET, &four->sin_addr, text, sizeof text);
-            port = ntohs(four->sin_port);
-        } else if (address.ss_family == AF_INET6) {
-            const auto* six = reinterpret_cast<const sockaddr_in6*>(&address);
-            inet_ntop(AF_INET6, &six->sin6_addr, text, sizeof text);
-            port = ntohs(six->sin6_port);
-        }
-        if (port == request.remote_port && request.remote_addr == text) {
-            socket_ = fd;
-            break;
-        }
+        if (fd > 2 && !function(fd)) break;
     }
     closedir(folder);
 }
 
+int local_port(int fd) {
+    sockaddr_storage address{};
+    socklen_t length = sizeof address;
+    if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) return -1;
+    if (address.ss_family == AF_INET) return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+    if (address.ss_family == AF_INET6)
+        return ntohs(reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port);
+    return -1;
+}
+
+}  // namespace
+
+Peer::Peer(const httplib::Request& request, const Http& http) : http_(&http) {
+    const std::string wanted = far_end(request);
+    visit_descriptors([&](int fd) {
+        if (far_end(fd) != wanted) return true;
+        socket_ = fd;
+        return false;
+    });
+}
+
 bool Peer::gone() const {
-    if (stopping_->load()) return true;
+    if (http_->stopping()) return true;
     if (socket_ < 0) return false;
     char byte = 0;
     const ssize_t n = recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
+// Connections that wait for their next request would otherwise hold up the end until they time out.
+void Http::drain() {
+    server_.stop();
+    std::lock_guard lock(busy_mutex_);
+    visit_descriptors([&](int fd) {
+        const std::string end = local_port(fd) == port_ ? far_end(fd) : std::string();
+        if (!end.empty() && !busy_.count(end)) shutdown(fd, SHUT_RD);
+        return true;
+    });
+}
+
+int Http::bind() {
+    port_ = settings_.port;
+    if (port_ == 0)
+        port_ = server_.bind_to_any_port(settings_.host);
+    else if (!server_.bind_to_port(settings_.host, port_))
+        port_ = -1;
+    return port_;
 }
 
 void Writer::write(const std::string& text) const {
@@ -224,6 +275,10 @@ Http::Http(const Settings& settings, Metrics& metrics, std::atomic<bool>& stoppi
     server_.set_keep_alive_timeout(5);
     server_.set_tcp_nodelay(true);
     server_.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
+        {
+            std::lock_guard lock(busy_mutex_);
+            busy_.insert(far_end(request));
+        }
         return admit(request, response) ? httplib::Server::HandlerResponse::Unhandled
                                         : httplib::Server::HandlerResponse::Handled;
     });
@@ -245,6 +300,10 @@ Http::Http(const Settings& settings, Metrics& metrics, std::atomic<bool>& stoppi
             reply_error(request, response, 500, "internal error");
         });
     server_.set_logger([this](const httplib::Request& request, const httplib::Response& response) {
+        {
+            std::lock_guard lock(busy_mutex_);
+            busy_.erase(far_end(request));
+        }
         metrics_.count(response.status == 404 ? "(unknown)" : request.path, response.status);
         if (settings_.debug)
             std::fprintf(stderr, "%s %s %d\n", request.method.c_str(), request.path.c_str(), response.status);
@@ -380,13 +439,14 @@ void Http::run_with_body(const Handler& handler, const httplib::Request& request
     if (std::strtoull(request.get_header_value("Content-Length").c_str(), nullptr, 10) > most)
         return too_long();
     std::string body;
+    bool exceeds = false;
     const bool whole = reader([&](const char* data, size_t length) {
-        if (body.size() + length > most) return false;
+        if ((exceeds = body.size() + length > most)) return false;
         body.append(data, length);
         return true;
     });
     if (whole) return run([&] { handler(request, body, response); }, request, response);
-    if (response.status < 400) too_long();
+    if (exceeds) too_long();
 }
 
 void Http::post(const std::string& path, Handler handler) {

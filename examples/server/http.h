@@ -5,7 +5,9 @@
 
 #include <atomic>
 #include <functional>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "errors.h"
 #include "metrics.h"
@@ -22,12 +24,12 @@ json read_body(const std::string& body);  // an object, or HttpError 400
 // Sees that the other end of a request's connection closed, also while nothing is sent.
 class Peer {
   public:
-    Peer(const httplib::Request& request, const std::atomic<bool>& stopping);
+    Peer(const httplib::Request& request, const class Http& http);
     bool gone() const;
 
   private:
     int socket_ = -1;
-    const std::atomic<bool>* stopping_;
+    const Http* http_;
 };
 
 // Lines or events of a streamed answer.
@@ -58,6 +60,9 @@ class Http {
     void upload(const std::string& path, Upload handler);
     httplib::Server& server() { return server_; }
     const std::atomic<bool>& stopping() const { return stopping_; }
+    int bind();  // to the settings' address; the port, or -1
+    // No new connections and requests; those that are being answered go on.
+    void drain();
 
   private:
     bool admit(const httplib::Request& request, httplib::Response& response) const;
@@ -72,7 +77,10 @@ class Http {
     const Settings& settings_;
     Metrics& metrics_;
     std::atomic<bool>& stopping_;
+    std::mutex busy_mutex_;
+    std::set<std::string> busy_;  // far ends whose request is being answered
     httplib::Server server_;
+    int port_ = -1;
     std::vector<std::pair<std::string, std::regex>> routes_;  // method, path
 };
 

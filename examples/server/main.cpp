@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "embeddings.h"
 #include "ollama.h"
 #include "openai.h"
 #include "own_store.h"
@@ -51,14 +52,11 @@ int serve(const Settings& settings, const std::vector<std::string>& preload) {
     add_ollama_store(http, pool, settings);
     add_openai_answers(http, pool, metrics);
     add_openai_listings(http, pool, metrics, settings);
+    add_embeddings(http, pool, metrics);
     add_page(http);
     for (const std::string& name : preload) pool.acquire(name, std::nullopt, 0, [] { return false; });
 
-    int port = settings.port;
-    if (port == 0)
-        port = http.server().bind_to_any_port(settings.host);
-    else if (!http.server().bind_to_port(settings.host, port))
-        port = -1;
+    const int port = http.bind();
     if (port < 0) {
         std::fprintf(stderr,
                      "coterie-server: can't listen on %s:%d; is another server (ollama?) running there?\n",
@@ -71,7 +69,7 @@ int serve(const Settings& settings, const std::vector<std::string>& preload) {
         while (!ended && sigtimedwait(&signals, nullptr, &moment) < 0) continue;
         if (ended) return;
         std::fprintf(stderr, "ending: no new requests; running ones have %d s\n", settings.drain_seconds);
-        http.server().stop();
+        http.drain();
         for (int i = 0; i < settings.drain_seconds * 5 && !ended; ++i)
             if (sigtimedwait(&signals, nullptr, &moment) > 0) break;  // asked twice
         stopping = true;

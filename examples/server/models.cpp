@@ -116,9 +116,13 @@ void ModelPool::load(PoolEntry& entry) const {
 }
 
 bool ModelPool::evict(std::unique_lock<std::mutex>& lock) {
+    // Those that were to stay for ever go last.
+    const auto rank = [](const PoolEntry& entry) {
+        return std::make_pair(entry.keep_alive < 0, entry.last_use);
+    };
     EntryPointer oldest;
     for (const EntryPointer& entry : entries_)
-        if (entry->idle() && (!oldest || entry->last_use < oldest->last_use)) oldest = entry;
+        if (entry->idle() && (!oldest || rank(*entry) < rank(*oldest))) oldest = entry;
     if (!oldest) return false;
     std::fprintf(stderr, "unloaded %s to make room\n", oldest->loaded.facts.name.c_str());
     entries_.remove(oldest);

@@ -4,7 +4,7 @@
 
 namespace server {
 
-void add_ollama_answers(Http& http, ModelPool& pool, Metrics& metrics);  // chat, generate, embed
+void add_ollama_answers(Http& http, ModelPool& pool, Metrics& metrics);  // chat, generate
 void add_ollama_listings(Http& http, ModelPool& pool,
                          const Settings& settings);  // tags, show, ps, version, ...
 

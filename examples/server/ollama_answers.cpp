@@ -1,4 +1,4 @@
-// /api/chat, /api/generate and, until there are embeddings, a refusal for those.
+// /api/chat and /api/generate.
 #include <fmt/format.h>
 
 #include "ollama.h"
@@ -46,6 +46,7 @@ Question read_question(const json& request) {
     }
     if (bool_of(request, "shift").value_or(true)) q.sampling.options.flags |= COTERIE_SHIFT_CONTEXT;
     if (const auto format = request.find("format"); format != request.end()) q.sampling.set_format(*format);
+    q.sampling.grammar = string_of(request, "grammar");
     q.logprobs = bool_of(request, "logprobs").value_or(false);
     const double top = number_of(request, "top_logprobs").value_or(0);
     if (top < 0 || top > 20) throw HttpError(400, "top_logprobs must be between 0 and 20");
@@ -144,6 +145,7 @@ bool load_only(const json& request, httplib::Response& response, ModelPool& pool
                bool chat) {
     const std::string model = string_of(request, "model");
     const auto keep = keep_alive_of(request);
+    pool.facts(model);  // also for a model that is not loaded: is there one?
     json object{{"model", model}, {"created_at", rfc3339(now_ns())}};
     if (chat)
         object["message"] = {{"role", "assistant"}, {"content", ""}};
@@ -221,7 +223,7 @@ void add_ollama_answers(Http& http, ModelPool& pool, Metrics& metrics) {
     http.post("/api/chat", [&](const httplib::Request& r, const std::string& body,
                                httplib::Response& response) {
         const json request = read_body(body);
-        const Peer peer(r, http.stopping());
+        const Peer peer(r, http);
         Question q = read_question(request);
         q.messages = checked_messages(request);
         if (q.messages.empty() && load_only(request, response, pool, peer, true)) return;
@@ -235,11 +237,12 @@ void add_ollama_answers(Http& http, ModelPool& pool, Metrics& metrics) {
     http.post("/api/generate", [&](const httplib::Request& r, const std::string& body,
                                    httplib::Response& response) {
         const json request = read_body(body);
-        const Peer peer(r, http.stopping());
+        const Peer peer(r, http);
         Question q = read_question(request);
         const std::string prompt = string_of(request, "prompt");
         const std::string system = string_of(request, "system");
         q.chat_template = string_of(request, "template");
+        q.ability = "generate";
         const bool raw = bool_of(request, "raw").value_or(false);
         if (const auto before = request.find("context"); before != request.end() && !before->is_null()) {
             if (!before->is_array()) throw HttpError(400, "context must be an array of token ids");
@@ -262,21 +265,6 @@ void add_ollama_answers(Http& http, ModelPool& pool, Metrics& metrics) {
         auto answer = std::make_shared<Answer>(pool, metrics, std::move(q), [peer] { return peer.gone(); });
         respond(response, answer, Shape(false), bool_of(request, "stream").value_or(true));
     });
-
-    const auto no_embeddings = [&](const httplib::Request&, const std::string& body, httplib::Response&) {
-        const json request = read_body(body);
-        const std::string model = string_of(request, "model");
-        if (model.empty()) throw HttpError(400, "model is required");
-        try {
-            pool.facts(model);
-        } catch (const HttpError& error) {
-            if (error.status != 404) throw;
-            throw HttpError(404, fmt::format("model \"{}\" not found, try pulling it first", model));
-        }
-        throw HttpError(501, "this server makes no embeddings yet");
-    };
-    http.post("/api/embed", no_embeddings);
-    http.post("/api/embeddings", no_embeddings);
 }
 
 }  // namespace server

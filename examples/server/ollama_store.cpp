@@ -259,7 +259,7 @@ void add_ollama_store(Http& http, ModelPool& pool, const Settings& settings) {
         const StoreName name = StoreName::parse(name_in(request, "model", "name"));
         store->prepare();
         const Pull pull = begin_pull(name, settings.registry, bool_of(request, "insecure").value_or(false));
-        const Peer peer(r, http.stopping());
+        const Peer peer(r, http);
         tell_all(request, response,
                  [=](const Tell& tell) { finish_pull(pull, *store, tell, [peer] { return peer.gone(); }); });
     });
@@ -277,7 +277,7 @@ void add_ollama_store(Http& http, ModelPool& pool, const Settings& settings) {
         if (const auto given = request.find("parameters"); given != request.end() && given->is_object())
             check_parameters(*given);
         if (const std::string from = string_of(request, "from"); !from.empty()) pool.facts(from);
-        const Peer peer(r, http.stopping());
+        const Peer peer(r, http);
         tell_all(request, response, [=, &pool](const Tell& tell) {
             create(
                 *store, pool, request, [peer] { return peer.gone(); }, tell);
@@ -294,7 +294,7 @@ void add_ollama_store(Http& http, ModelPool& pool, const Settings& settings) {
             if (error.status != 404) throw;
             throw HttpError(404, fmt::format("model \"{}\" not found", source));
         }
-        const Peer peer(r, http.stopping());
+        const Peer peer(r, http);
         create(
             *store, pool, {{"model", destination}, {"from", source}}, [peer] { return peer.gone(); },
             [](const json&) {});
@@ -329,7 +329,7 @@ void add_ollama_store(Http& http, ModelPool& pool, const Settings& settings) {
                     response.status = 200;
                     if (store->has_blob(digest)) return;
                     store->prepare();
-                    const Peer peer(r, http.stopping());
+                    const Peer peer(r, http);
                     receive_blob(*store, digest, body, [peer] { return peer.gone(); });
                     response.status = 201;
                 });

@@ -4,7 +4,7 @@
 
 namespace server {
 
-void add_openai_answers(Http& http, ModelPool& pool, Metrics& metrics);  // chat, completions, embeddings
+void add_openai_answers(Http& http, ModelPool& pool, Metrics& metrics);  // chat, completions
 void add_openai_listings(Http& http, ModelPool& pool, Metrics& metrics, const Settings& settings);
 
 // A chat request as a question; n and stream are the caller's.

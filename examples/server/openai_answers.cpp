@@ -217,7 +217,7 @@ void add_openai_answers(Http& http, ModelPool& pool, Metrics& metrics) {
     http.post("/v1/chat/completions",
               [&](const httplib::Request& r, const std::string& body, httplib::Response& response) {
                   const json request = read_body(body);
-                  const Peer peer(r, http.stopping());
+                  const Peer peer(r, http);
                   const Question q = read_chat(request);
                   auto exchange = std::make_shared<Exchange>();
                   exchange->id = fresh_id("chatcmpl");
@@ -230,7 +230,7 @@ void add_openai_answers(Http& http, ModelPool& pool, Metrics& metrics) {
     http.post("/v1/completions",
               [&](const httplib::Request& r, const std::string& body, httplib::Response& response) {
                   const json request = read_body(body);
-                  const Peer peer(r, http.stopping());
+                  const Peer peer(r, http);
                   auto exchange = std::make_shared<Exchange>();
                   exchange->chat = false;
                   exchange->echo = bool_of(request, "echo").value_or(false);
@@ -243,10 +243,6 @@ void add_openai_answers(Http& http, ModelPool& pool, Metrics& metrics) {
                   }
                   respond(request, response, exchange);
               });
-    http.post("/v1/embeddings", [&](const httplib::Request&, const std::string& body, httplib::Response&) {
-        pool.facts(string_of(read_body(body), "model"));
-        throw HttpError(501, "this server makes no embeddings yet");
-    });
 }
 
 }  // namespace server

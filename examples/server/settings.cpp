@@ -119,6 +119,7 @@ void read_environment(Settings& s, std::vector<std::string>& warnings) {
     if (const auto list = variable("OLLAMA_ORIGINS")) {
         std::string word;
         for (const char c : *list + ",") {
+            if (c == ' ' || c == '\t') continue;
             if (c != ',') {
                 word += c;
             } else if (!word.empty()) {
@@ -129,7 +130,8 @@ void read_environment(Settings& s, std::vector<std::string>& warnings) {
     }
     if (const auto debug = variable("OLLAMA_DEBUG")) s.debug = *debug != "0" && *debug != "false";
     if (const auto key = variable("COTERIE_API_KEY")) s.api_key = *key;
-    for (const char* name : {"OLLAMA_LLM_LIBRARY", "OLLAMA_VULKAN", "OLLAMA_IGPU_ENABLE"})
+    for (const char* name : {"OLLAMA_LLM_LIBRARY", "OLLAMA_VULKAN", "OLLAMA_IGPU_ENABLE",
+                             "OLLAMA_GPU_OVERHEAD", "OLLAMA_SCHED_SPREAD", "OLLAMA_LOAD_TIMEOUT"})
         if (variable(name)) warnings.push_back(fmt::format("{} has no meaning here", name));
 }
 
@@ -148,12 +150,19 @@ std::string effective_values(const Settings& s) {
         "OLLAMA_CONTEXT_LENGTH     {}\n"
         "OLLAMA_KV_CACHE_TYPE      {}\n"
         "OLLAMA_ORIGINS            {}\n"
+        "OLLAMA_DEBUG              {}\n"
+        "--max-memory              {}\n"
+        "--registry                {}\n"
+        "--warn-temperature        {}\n"
+        "--pause-temperature       {}\n"
         "API key                   {}\n",
         s.host, s.port, variable("OLLAMA_MODELS").value_or("(the user's and the service's store)"), s.store,
         s.read_only ? " (read only)" : "", text_of(s.keep_alive), s.parallel, s.max_models, s.max_queue,
         s.context ? std::to_string(s.context) : "(the model's, at most 8192)",
         s.key_value_type.empty() ? "f16" : s.key_value_type,
-        fmt::format("{} beside the usual", s.origins.size()), s.api_key.empty() ? "none" : "needed");
+        fmt::format("{} beside the usual", s.origins.size()), s.debug,
+        s.max_memory ? fmt::format("{} bytes", s.max_memory) : "(what the machine has)", s.registry,
+        s.warn_temperature, s.pause_temperature, s.api_key.empty() ? "none" : "needed");
 }
 
 }  // namespace server

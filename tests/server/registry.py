@@ -14,7 +14,6 @@ class Registry:
         self.cuts_left = 0
         self.ranges = True
         self.redirect = False
-        self.broken = 0         # connections that the server closed before their end
         self.wait = threading.Event()  # set: bodies go on
         self.wait.set()
         owner = self
@@ -88,7 +87,6 @@ class Registry:
                 request.wfile.write(body[at:at + 10000])
                 request.wfile.flush()
         except OSError:
-            self.broken += 1
             request.close_connection = True
             return
         if request.close_connection:

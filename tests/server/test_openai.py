@@ -106,11 +106,6 @@ def test_errors(server, body, status, kind):
         assert error["message"] == "[] is too short - 'messages'"
 
 
-def test_embeddings_are_refused_clearly(server):
-    reply = requests.post(server.url + "/v1/embeddings", json={"model": "tiny", "input": "x"})
-    assert reply.status_code == 501 and "embeddings" in reply.json()["error"]["message"]
-
-
 def test_tokens_there_and_back(server):
     tokens = requests.post(server.url + "/tokenize", json={"model": "tiny", "content": "Hello, world"}).json()["tokens"]
     assert tokens

@@ -96,14 +96,15 @@ def test_pull_goes_on_another_time(own, registry, ranges):
     model = add(registry)[0]
     registry.wait.clear()
     with requests.post(own.url + "/api/pull", json={"model": "small:1b"}, stream=True) as reply:
-        next(reply.iter_lines())
+        told = reply.iter_lines()
+        next(told)
         partial = own.own / f"blobs/sha256-{model}-partial"
         deadline = time.time() + 20
         while not (partial.exists() and partial.stat().st_size) and time.time() < deadline:
             time.sleep(0.05)
     registry.wait.set()  # at the next piece the server sees that its client left
     deadline = time.time() + 20
-    while time.time() < deadline and registry.broken == 0:
+    while '"/api/pull",' not in requests.get(own.url + "/metrics").text and time.time() < deadline:
         time.sleep(0.05)
     assert "small:1b" not in names(own)
     came = partial.stat().st_size
@@ -246,7 +247,7 @@ def test_big_uploads_are_not_bodies(start, store, tmp_path):
     def pieces():
         yield from (content[i:i + 65536] for i in range(0, len(content), 65536))
     try:
-        assert requests.post(server.url + "/api/chat", data=pieces()).status_code == 413
+        assert requests.post(server.url + "/api/chat", data=pieces()).status_code == 413  # its length not announced
     except requests.ConnectionError:
         pass  # closed while we were still sending
     assert requests.get(server.url + "/api/version").ok
