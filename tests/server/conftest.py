@@ -10,9 +10,42 @@ import threading
 
 import pytest
 
+from gguf_patch import patch
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "data" / "golden"
 SERVER = pathlib.Path(os.environ.get("COTERIE_SERVER", ROOT / "build" / "bin" / "coterie-server"))
+
+
+# As the templates of models that think and call tools.
+THINKING_TEMPLATE = """{%- if tools %}<|im_start|>system
+# Tools
+{%- for tool in tools %}
+{{ tool | tojson }}
+{%- endfor %}
+For each call give a JSON object within <tool_call></tool_call>:
+<tool_call>
+{"name": <function-name>, "arguments": <args-json-object>}
+</tool_call><|im_end|>
+{% endif %}
+{%- for m in messages %}<|im_start|>{{ m.role }}
+{% if m.role == 'assistant' and m.reasoning_content %}<think>
+{{ m.reasoning_content }}
+</think>
+
+{% endif %}{{ m.content }}
+{%- for c in m.tool_calls or [] %}
+<tool_call>
+{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}
+</tool_call>
+{%- endfor %}<|im_end|>
+{% endfor %}
+{%- if add_generation_prompt %}<|im_start|>assistant
+{% if enable_thinking is defined and enable_thinking is false %}<think>
+
+</think>
+
+{% endif %}{% endif %}"""
 
 
 class Store:
@@ -91,6 +124,28 @@ def store(environment):
 @pytest.fixture(scope="session")
 def server(store, environment):
     server = Server([str(GOLDEN / "llama.gguf"), "--parallel", "2", "--max-models", "2"], environment)
+    yield server
+    assert server.end() == 0, "".join(server.log)
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """A folder of models that are made to think, call tools, embed, fill in, and take long prompts."""
+    folder = tmp_path_factory.mktemp("models")
+    weights = (GOLDEN / "qwen3.gguf").read_bytes()
+    for name, changes in {
+            "thinker": {"tokenizer.chat_template": THINKING_TEMPLATE},
+            "embedder": {"qwen3.pooling_type": 1},
+            "filler": {f"tokenizer.ggml.fim_{part}_token_id": 33 + i for i, part in enumerate(("pre", "suf", "mid"))},
+            "long": {"qwen3.context_length": 400000}}.items():
+        (folder / f"{name}.gguf").write_bytes(patch(weights, changes))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def other(folder, environment):
+    """A server of these models."""
+    server = Server(["--models-dir", str(folder), "--parallel", "4"], environment)
     yield server
     assert server.end() == 0, "".join(server.log)
 

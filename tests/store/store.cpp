@@ -34,7 +34,9 @@ class Home {
         char name[] = "/tmp/coterie-store-XXXXXX";
         path = ::mkdtemp(name);
         setenv("HOME", path.c_str(), 1);
-        for (const char* variable : {"OLLAMA_MODELS", "HF_HOME", "HF_HUB_CACHE"}) unsetenv(variable);
+        for (const char* variable :
+             {"OLLAMA_MODELS", "HF_HOME", "HF_HUB_CACHE", "COTERIE_MODELS", "XDG_DATA_HOME"})
+            unsetenv(variable);
     }
     ~Home() {
         std::error_code ignored;
@@ -191,6 +193,26 @@ TEST_CASE("What is missing, cut short, unfinished or altered is named") {
                   verify_hashes(model, [](const char*, uint64_t, uint64_t) { return false; });
               }) == Status::cancelled);
     }
+}
+
+TEST_CASE("The server's own store comes before Ollama's") {
+    const Home home;
+    home.manifest("registry.ollama.ai/library/both/latest",
+                  nlohmann::json::array({home.layer("model", "theirs")}));
+    home.manifest("registry.ollama.ai/library/theirs/latest",
+                  nlohmann::json::array({home.layer("model", "theirs")}));
+    const fs::path own = home.path / ".local/share/coterie";
+    fs::create_directories(own);
+    fs::copy(home.models(), own / "models", fs::copy_options::recursive);
+    fs::remove_all(own / "models/manifests/registry.ollama.ai/library/theirs");
+    CHECK(Store().list().size() == 2);
+    CHECK(Store().find("both").path.find(own.string()) == 0);
+    CHECK(Store().find("theirs").path.find(home.models().string()) == 0);
+    setenv("COTERIE_MODELS", "/nowhere", 1);
+    CHECK(Store().find("both").path.find(home.models().string()) == 0);
+    fs::rename(own / "models", home.path / "moved");
+    setenv("COTERIE_MODELS", (home.path / "moved").c_str(), 1);
+    CHECK(Store().find("both").path.find((home.path / "moved").string()) == 0);
 }
 
 TEST_CASE("The hub's cache and folders are searched by name and tag") {
