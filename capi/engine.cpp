@@ -209,6 +209,8 @@ coterie_status coterie_engine_get_statistics(const coterie_engine* engine,
         result.tokens_per_second = s.tokens_per_second;
         result.drafted_tokens = s.drafted_tokens;
         result.accepted_tokens = s.accepted_tokens;
+        for (int rank = 0; rank < e.runner().ranks(); ++rank)
+            result.pending_bytes += int64_t(e.runner().device(rank).pending_bytes());
         write_result(statistics, result, "statistics");
     });
 }

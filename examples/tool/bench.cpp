@@ -40,9 +40,14 @@ class Bench {
         o.context_tokens = context;
         o.parallel = int32_t(parallel);
         o.no_prefix_reuse = 1;
+        const Clock::time_point begin = Clock::now();
         engine_ = std::make_unique<coterie::Engine>(model_, o);
+        load_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+        settle_seconds = settle(*engine_);
         vocabulary_ = model_.info().vocabulary;
     }
+
+    double load_seconds = 0, settle_seconds = 0;
 
     // Tokens per second of `sequences` answers of n tokens after `depth` tokens each; with n == 0, of the
     // prompt.
@@ -128,6 +133,9 @@ int bench(const Arguments& a) {
                 if (n > 0 && b > 0) results.push_back({0, n, b, depth, {}});
     }
     if (!a.json)
+        std::printf("loaded in %.2f s; experts packed after %.2f s more (it answers meanwhile)\n",
+                    bench.load_seconds, bench.settle_seconds);
+    if (!a.json)
         std::printf("%8s %8s %10s %8s %12s %12s %12s\n", "prompt", "decode", "sequences", "context",
                     "tokens/s", "least", "most");
     for (Result& r : results) {
@@ -151,7 +159,11 @@ int bench(const Arguments& a) {
                             {"n_context", r.context},
                             {"tokens_per_second", median(r.samples)},
                             {"samples", r.samples}});
-        std::cout << nlohmann::ordered_json{{"results", std::move(list)}}.dump(2) << "\n";
+        std::cout << nlohmann::ordered_json{{"load_seconds", bench.load_seconds},
+                                            {"settle_seconds", bench.settle_seconds},
+                                            {"results", std::move(list)}}
+                         .dump(2)
+                  << "\n";
     }
     return 0;
 }

@@ -91,6 +91,7 @@ int bench_drafts(const BenchEngine& b, const std::vector<int64_t>& drafts,
     o.parallel = int32_t(*std::max_element(streams.begin(), streams.end()));
     o.draft_tokens = int32_t(*std::max_element(drafts.begin(), drafts.end()));
     coterie::Engine engine(model, o);
+    settle(engine);
     if (!json)
         std::printf("%8s %8s %8s %12s %8s %10s %10s\n", "text", "streams", "drafts", "tokens/s", "gain",
                     "guessed", "right");

@@ -95,6 +95,7 @@ nlohmann::ordered_json measure_warm_prefix(const BenchEngine& b, const coterie::
     o.context_tokens = tokens + 64;
     o.parallel = 1;
     coterie::Engine engine(model, o);
+    settle(engine);
     const int32_t vocabulary = model.info().vocabulary;
     std::mt19937 random{2};
     first_token_ms(engine, random_tokens(64, vocabulary, random));  // warm up
@@ -124,6 +125,19 @@ coterie_engine_options BenchEngine::options() const {
     return o;
 }
 
+double settle(const coterie::Engine& engine) {
+    const Clock::time_point begin = Clock::now();
+    Clock::time_point moved = begin;
+    int64_t last = -1;
+    while (const int64_t pending = engine.statistics().pending_bytes) {
+        const Clock::time_point now = Clock::now();
+        if (pending != last) last = pending, moved = now;
+        if (now - moved > std::chrono::seconds(5)) break;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
 int bench_streams(const BenchEngine& b, const std::vector<int64_t>& streams, int64_t prompt, int64_t answer,
                   int64_t warm_prefix, int repeat, bool json) {
     prompt = std::max<int64_t>(prompt, 1);
@@ -137,6 +151,7 @@ int bench_streams(const BenchEngine& b, const std::vector<int64_t>& streams, int
         o.parallel = int32_t(*std::max_element(streams.begin(), streams.end()));
         o.no_prefix_reuse = 1;
         coterie::Engine engine(model, o);
+        settle(engine);
         std::mt19937 random{1};
         if (!json)
             std::printf("%8s %14s %14s %12s %14s %14s\n", "streams", "tokens/s", "each", "ttft ms",

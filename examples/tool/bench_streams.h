@@ -15,6 +15,10 @@ struct BenchEngine {
     coterie_engine_options options() const;  // its texts are this object's
 };
 
+// Waits until the engine has its weights as it wants them, so that what follows measures the steady state.
+// Returns the seconds it took; gives up when nothing moves.
+double settle(const coterie::Engine& engine);
+
 int bench_streams(const BenchEngine& engine, const std::vector<int64_t>& streams, int64_t prompt,
                   int64_t answer, int64_t warm_prefix, int repeat, bool json);
 

@@ -250,9 +250,10 @@ typedef struct coterie_engine_statistics {
     int64_t step_us_p50, step_us_p99;      /* of the last 256 steps */
     double tokens_per_second;              /* generated, in the time of these steps */
     int64_t drafted_tokens, accepted_tokens; /* guessed; of these, found right */
+    int64_t pending_bytes;                 /* of experts that are packed for the CPU on first use, or while it is idle */
 } coterie_engine_statistics;
 #define COTERIE_ENGINE_STATISTICS_INIT \
-    {sizeof(coterie_engine_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+    {sizeof(coterie_engine_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 COTERIE_API coterie_status coterie_engine_get_statistics(const coterie_engine* engine,
                                                          coterie_engine_statistics* statistics, coterie_error* error);

@@ -85,6 +85,7 @@ AT(coterie_engine_statistics, step_us_p99, 136);
 AT(coterie_engine_statistics, tokens_per_second, 144);
 AT(coterie_engine_statistics, drafted_tokens, 152);
 AT(coterie_engine_statistics, accepted_tokens, 160);
+AT(coterie_engine_statistics, pending_bytes, 168);
 
 AT(coterie_generation_options, flags, 4);
 AT(coterie_generation_options, max_tokens, 8);

@@ -18,6 +18,7 @@
 #include "device/cpu/elements.h"
 #include "device/cpu/kernels.h"
 #include "device/cpu/memory.h"
+#include "device/cpu/packer.h"
 #include "device/device.h"
 
 namespace coterie {
@@ -47,6 +48,7 @@ class CpuDevice final : public Device {
     void write(void* to, const void* from, uint64_t bytes) override;
     void read(void* to, const void* from, uint64_t bytes) override;
     std::unique_ptr<Weight> prepare(const WeightSource& source) override;
+    uint64_t pending_bytes() const override { return packer_->pending(); }
     std::unique_ptr<Cache> make_cache(const CacheShape& shape) override;
     void copy_page(Cache& cache, int32_t from, int32_t to) override;
     void read_page(const Cache& cache, int32_t page, std::byte* to) override;
@@ -128,6 +130,7 @@ class CpuDevice final : public Device {
     alignas(64) std::atomic<int64_t> next_{0};
     alignas(64) std::atomic<int64_t> next_down_{0};
     bool fine_ = false;
+    std::shared_ptr<cpu::Packer> packer_ = std::make_shared<cpu::Packer>();
     std::unique_ptr<Input> input_;
     std::unique_ptr<Grouped> grouped_;
     std::vector<std::unique_ptr<Rotation>> rotations_;

@@ -1,6 +1,6 @@
 // Products with chosen experts. Choices are sorted by expert, so that an expert's weights are read once for
 // all of its rows; tasks of a few groups of one expert are handed out to the threads one by one. Experts that
-// are met for the first time are packed first.
+// have not been packed yet are packed first.
 #include <algorithm>
 #include <array>
 
@@ -71,17 +71,23 @@ void CpuDevice::pack_chosen(std::span<const ExpertWeight* const> weights) {
     const Grouped& g = *grouped_;
     for (const ExpertWeight* weight : weights) {
         CpuWeight& w = cpu::held(*weight->weight);
-        bool missing = false;
-        for (const Grouped::Member& member : g.members) missing |= !w.packed(member.expert);
-        if (!missing) continue;
+        std::vector<int64_t>& mine = grouped_->claimed;
+        mine.clear();
+        bool all = true;
+        for (const Grouped::Member& member : g.members) {
+            if (w.packed(member.expert)) continue;
+            all = false;
+            if (w.claim(member.expert)) mine.push_back(member.expert);
+        }
+        if (all) continue;
         const int64_t groups = w.shape.groups(), each = std::max<int64_t>(1, groups / 4);
         const int64_t parts = (groups + each - 1) / each;
-        for_tasks(int64_t(g.members.size()) * parts, [&](int64_t i, int) {
-            const int64_t expert = g.members[size_t(i / parts)].expert, at = i % parts * each;
-            if (!w.packed(expert)) w.pack(expert, {at, std::min(groups, at + each)});
+        for_tasks(int64_t(mine.size()) * parts, [&](int64_t i, int) {
+            const int64_t at = i % parts * each;
+            w.pack(mine[size_t(i / parts)], {at, std::min(groups, at + each)});
         });
-        for (const Grouped::Member& member : g.members)
-            if (!w.packed(member.expert)) w.finish(member.expert);
+        for (const int64_t expert : mine) w.finish(expert);
+        for (const Grouped::Member& member : g.members) w.wait(member.expert);
     }
 }
 

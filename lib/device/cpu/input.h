@@ -32,6 +32,7 @@ struct CpuDevice::Grouped {
     std::vector<int64_t> counts;                 // by expert; scratch
     std::vector<const void*> quantised, floats;  // rows of activations, in the order of choices
     std::vector<float*> y, y2;                   // likewise, set by the operation
+    std::vector<int64_t> claimed;                // experts to pack; scratch
     std::vector<int32_t> elsewhere;              // choices of experts that aren't here
     struct Task {
         int32_t member;

@@ -9,17 +9,22 @@
 namespace coterie {
 namespace cpu {
 
-CpuWeight::CpuWeight(const WeightSource& source)
+CpuWeight::CpuWeight(const WeightSource& source, std::shared_ptr<Packer> packer)
     : Weight(source.type, source.in(), source.out(), source.experts()),
       shape(source.type, source.out(), source.columns),
       source_(source),
-      packed_(size_t(source.experts())) {
+      states_(std::make_unique<std::atomic<State>[]>(size_t(source.experts()))),
+      packer_(std::move(packer)) {
     int64_t row = 0;
     for (const Range& range : source.rows) {
         first_row_.push_back(row);
         row += range.end - range.begin;
     }
     if (!source.gather) arena_ = HostMemory(uint64_t(shape.bytes() * experts), source.name.c_str());
+    if (packer_) packer_->enter(*this);
+}
+CpuWeight::~CpuWeight() {
+    if (packer_) packer_->leave(*this);
 }
 
 uint64_t CpuWeight::bytes() const {
@@ -34,9 +39,21 @@ const std::byte* CpuWeight::file_row(int64_t expert, int64_t row) const {
     return source_.matrices[size_t(expert)] + uint64_t(index) * row_bytes(type, uint64_t(source_.file_in));
 }
 
-void CpuWeight::pack(int64_t expert, Range groups) {
+uint64_t CpuWeight::unpacked_bytes() const {
+    uint64_t matrices = 0;
+    for (int64_t e = 0; e < experts; ++e) matrices += !packed(e);
+    return matrices * uint64_t(shape.bytes());
+}
+
+bool CpuWeight::claim(int64_t expert) {
+    State raw = State::raw;
+    return state(expert).compare_exchange_strong(raw, State::claimed, std::memory_order_acq_rel);
+}
+
+void CpuWeight::pack(int64_t expert, Range groups, const std::atomic<bool>* dropped) {
     std::byte* to = arena_.data() + expert * shape.bytes();
     for (int64_t g = groups.begin; g < groups.end; ++g) {
+        if (dropped && dropped->load(std::memory_order_relaxed)) return;
         const std::byte* rows[group_rows] = {};
         for (int i = 0; i < shape.rows_of_group(g); ++i) rows[i] = file_row(expert, g * group_rows + i);
         pack_group(shape, rows, to + g * shape.group_bytes);
@@ -44,10 +61,16 @@ void CpuWeight::pack(int64_t expert, Range groups) {
 }
 
 void CpuWeight::finish(int64_t expert) {
-    packed_[size_t(expert)] = 1;
     if (source_.release)
         source_.release(source_.matrices[size_t(expert)],
                         row_bytes(type, uint64_t(source_.file_in)) * uint64_t(source_.file_out));
+    state(expert).store(State::packed, std::memory_order_release);
+    state(expert).notify_all();
+}
+
+void CpuWeight::wait(int64_t expert) const {
+    for (State now; (now = state(expert).load(std::memory_order_acquire)) != State::packed;)
+        state(expert).wait(now, std::memory_order_acquire);
 }
 
 void CpuWeight::row(int64_t index, float* to, std::vector<float>& whole) const {
@@ -95,8 +118,9 @@ bool CpuDevice::supports(const WeightSource& source, std::string* why) const {
 std::unique_ptr<Weight> CpuDevice::prepare(const WeightSource& source) {
     std::string why;
     if (!supports(source, &why)) throw Failure(Status::unsupported, why);
-    auto weight = std::make_unique<cpu::CpuWeight>(source);
-    if (!source.gather && source.experts() == 1) {
+    const bool at_once = !source.gather && source.experts() == 1;
+    auto weight = std::make_unique<cpu::CpuWeight>(source, source.gather || at_once ? nullptr : packer_);
+    if (at_once) {
         weight->populate();
         team_.run(
             [&](int member) { weight->pack(0, part_of(weight->shape.groups(), member, team_.size())); });

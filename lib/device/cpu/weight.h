@@ -1,24 +1,38 @@
-// A weight prepared for the CPU. Matrices of experts are packed one by one when they are first used, into one
-// arena that is reserved for all of them; others at once. Tables that are only looked up stay in the file.
+// A weight prepared for the CPU. Matrices of experts are packed one by one when they are first used or when
+// the processor is idle, into one arena that is reserved for all of them; others at once. Tables that are
+// only looked up stay in the file.
 #pragma once
+#include <atomic>
+#include <memory>
 #include <vector>
 
 #include "device/cpu/layout.h"
 #include "device/cpu/memory.h"
+#include "device/cpu/packer.h"
 #include "device/device.h"
 
 namespace coterie::cpu {
 
 class CpuWeight final : public Weight {
+    enum class State : uint8_t { raw, claimed, packed };
+
   public:
-    explicit CpuWeight(const WeightSource& source);
+    // With a packer, which then packs the experts in the background.
+    explicit CpuWeight(const WeightSource& source, std::shared_ptr<Packer> packer = nullptr);
+    ~CpuWeight() override;
 
     uint64_t bytes() const override;
     bool gathered() const { return source_.gather; }
-    bool packed(int64_t expert) const { return packed_[size_t(expert)] != 0; }
-    // Packs groups of one expert; every group once, from any thread; then finish().
-    void pack(int64_t expert, Range groups);
+    uint64_t unpacked_bytes() const;
+    bool packed(int64_t expert) const {
+        return state(expert).load(std::memory_order_acquire) == State::packed;
+    }
+    // True for one caller, who then packs every group of the expert (from any threads) and calls finish().
+    bool claim(int64_t expert);
+    // Stops early when `dropped` becomes true.
+    void pack(int64_t expert, Range groups, const std::atomic<bool>* dropped = nullptr);
     void finish(int64_t expert);
+    void wait(int64_t expert) const;  // until another thread has packed it
     void populate() const { arena_.populate(); }
     const std::byte* matrix(int64_t expert) const { return arena_.data() + expert * shape.bytes(); }
 
@@ -31,7 +45,9 @@ class CpuWeight final : public Weight {
     const std::byte* file_row(int64_t expert, int64_t row) const;
     WeightSource source_;
     std::vector<int64_t> first_row_;  // of the kept rows, for each range
-    std::vector<uint8_t> packed_;
+    std::atomic<State>& state(int64_t expert) const { return states_[size_t(expert)]; }
+    std::unique_ptr<std::atomic<State>[]> states_;  // one per expert
+    std::shared_ptr<Packer> packer_;
     HostMemory arena_;
 };
 
