@@ -42,6 +42,8 @@ EngineOptions engine_options(const coterie_engine_options& o) {
         fail(Status::invalid_argument, "draft_tokens is {}; {} at most can be checked in a step",
              o.draft_tokens, most_drafts);
     result.drafts = o.draft_tokens;
+    result.host_experts = o.host_experts != 0;
+    result.device_bytes = o.device_memory_bytes;
     result.queue = o.queue;
     result.reuse_prefixes = o.no_prefix_reuse == 0;
     if (o.log)
@@ -75,7 +77,7 @@ ProgressCallback loading_progress(const coterie_engine_options& o) {
     };
 }
 
-PlanRequest plan_request(const coterie_plan_request& o) {
+PlanRequest plan_request(const coterie_plan_request& o, const Machine& machine) {
     PlanRequest result;
     result.context_tokens = o.context_tokens;
     result.parallel = o.parallel == 0 ? 1 : o.parallel;
@@ -84,6 +86,7 @@ PlanRequest plan_request(const coterie_plan_request& o) {
     result.value_type = cache_type(o.value_type, "value_type");
     if (o.mode) result.mode = mode_named(o.mode);
     result.host_experts = o.host_experts != 0;
+    result.limits.assign(machine.devices.size(), o.device_memory_bytes);
     return result;
 }
 
@@ -151,7 +154,7 @@ coterie_status coterie_plan(const coterie_model* model, const coterie_plan_reque
         DeviceRequest devices;
         if (o.devices) devices.devices = o.devices;
         const Machine machine = o.machine ? find_machine(o.machine) : machine_for(devices);
-        const Plan plan = make_plan(*need(model, "model").data->model, machine, plan_request(o));
+        const Plan plan = make_plan(*need(model, "model").data->model, machine, plan_request(o, machine));
         if (fits) *fits = plan.fits;
         write_text(format == COTERIE_JSON ? plan_json(plan) + "\n" : plan_text(plan), buffer, capacity,
                    needed);

@@ -166,7 +166,8 @@ struct Arguments {
     std::vector<std::string> prompts;
     int threads = 0, drafts = 0;
     int64_t context = 0;
-    bool quiet = false, raw = false;
+    bool quiet = false, raw = false, host_experts = false;
+    uint64_t device_memory = 0;
     ChatSettings settings;
     double temperature = -1;
 };
@@ -190,6 +191,8 @@ void run(Arguments& a) {
     if (!a.key_type.empty()) o.key_type = a.key_type.c_str();
     if (!a.value_type.empty()) o.value_type = a.value_type.c_str();
     o.draft_tokens = a.drafts;
+    o.host_experts = a.host_experts;
+    o.device_memory_bytes = a.device_memory;
     o.progress = progress;
     o.progress_user = &show_progress;
     Program program(coterie::Engine(model, o));
@@ -235,6 +238,11 @@ int main(int argc, char** argv) {
             a.value_type = types.substr(types.find(',') + 1);
         },
         "Type of the cache: f16, q8_0, f32; or of keys and values: q8_0,f16");
+    app.add_flag("--host-experts", a.host_experts,
+                 "Experts that don't fit on the devices may stay on the host and be computed there");
+    app.add_option("--device-memory", a.device_memory,
+                   "Most to use of each device: 8GB (default: all that is free)")
+        ->transform(CLI::AsSizeValue(false));
     app.add_option("--drafts", a.drafts, "Guessed tokens to check in a step (0: none)");
     app.add_option("-n,--max-tokens", a.settings.max_tokens, "Most tokens of an answer");
     app.add_option("--temperature", a.temperature, "0: always the likeliest token");

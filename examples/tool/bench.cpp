@@ -192,6 +192,7 @@ void add_bench_command(CLI::App& app, Action& action) {
     c->add_option("--devices", a->devices, "cpu, cpu:N or reference");
     c->add_option("--isa", a->isa, "Instruction set of the CPU: avx512, avx2, portable");
     add_cache_types(*c, a->key_type, a->value_type);
+    add_host_options(*c, a->host_experts, a->device_memory);
     c->add_option("--mode", a->mode, "How ranks share the model: auto, tensor, expert or layer");
     c->add_flag("--json", a->json, "As JSON");
     c->callback([a, &action] { action = [a] { return bench(*a); }; });

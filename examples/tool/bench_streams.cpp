@@ -121,6 +121,8 @@ coterie_engine_options BenchEngine::options() const {
     if (!mode.empty()) o.mode = mode.c_str();
     if (!key_type.empty()) o.key_type = key_type.c_str();
     if (!value_type.empty()) o.value_type = value_type.c_str();
+    o.host_experts = host_experts;
+    o.device_memory_bytes = device_memory;
     o.progress = show_progress;
     return o;
 }

@@ -12,6 +12,8 @@ namespace tool {
 struct BenchEngine {
     std::string model, devices, isa, key_type, value_type, mode;
     int threads = 0;
+    bool host_experts = false;
+    uint64_t device_memory = 0;
     coterie_engine_options options() const;  // its texts are this object's
 };
 

@@ -26,6 +26,7 @@ std::vector<int64_t> read_numbers(const std::string& list);  // "1,2,3"
 
 // --kv TYPE, or --kv KEYS,VALUES. The texts must live as long as the command line is read.
 void add_cache_types(CLI::App& command, std::string& key_type, std::string& value_type);
+void add_host_options(CLI::App& command, bool& host_experts, uint64_t& device_memory);
 
 // Shows progress on a terminal's standard error; its user pointer is ignored.
 int show_progress(void* user, const char* what, uint64_t done, uint64_t total);

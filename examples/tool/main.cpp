@@ -55,6 +55,15 @@ void add_cache_types(CLI::App& command, std::string& key_type, std::string& valu
         "Type of the cache: f16, q8_0, f32; or of keys and values: q8_0,f16");
 }
 
+void add_host_options(CLI::App& command, bool& host_experts, uint64_t& device_memory) {
+    command.add_flag("--host-experts", host_experts,
+                     "Experts that don't fit on the devices may stay on the host and be computed there");
+    command
+        .add_option("--device-memory", device_memory,
+                    "Most to use of each device: 8GB (default: all that is free)")
+        ->transform(CLI::AsSizeValue(false));
+}
+
 int show_progress(void*, const char* what, uint64_t done, uint64_t total) {
     static const bool terminal = isatty(STDERR_FILENO) != 0;
     static auto last = std::chrono::steady_clock::time_point{};

@@ -11,6 +11,7 @@ struct Arguments {
     int64_t context = 0;
     int parallel = 1;
     bool host_experts = false, json = false;
+    uint64_t device_memory = 0;
 };
 
 int plan(const Arguments& a) {
@@ -19,6 +20,7 @@ int plan(const Arguments& a) {
     r.context_tokens = a.context;
     r.parallel = a.parallel;
     r.host_experts = a.host_experts;
+    r.device_memory_bytes = a.device_memory;
     if (!a.machine.empty()) r.machine = a.machine.c_str();
     if (!a.devices.empty()) r.devices = a.devices.c_str();
     if (!a.mode.empty()) r.mode = a.mode.c_str();
@@ -46,7 +48,7 @@ void add_plan_command(CLI::App& app, Action& action) {
     c->add_option("--parallel", a->parallel, "Sequences at once");
     add_cache_types(*c, a->key_type, a->value_type);
     c->add_option("--mode", a->mode, "auto, tensor, expert or layer");
-    c->add_flag("--host-experts", a->host_experts, "Experts that don't fit may stay on the host");
+    add_host_options(*c, a->host_experts, a->device_memory);
     c->add_flag("--json", a->json, "As JSON");
     c->callback([a, &action] { action = [a] { return plan(*a); }; });
     c->footer("Exit status: 0 if it fits, 2 if not.");

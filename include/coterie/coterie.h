@@ -168,8 +168,9 @@ typedef struct coterie_plan_request {
     const char* value_type;
     int32_t step_rows;       /* 0: 512 */
     int32_t host_experts;    /* 1: experts that don't fit may stay on the host */
+    uint64_t device_memory_bytes; /* most to use of each device; 0: all that is free */
 } coterie_plan_request;
-#define COTERIE_PLAN_REQUEST_INIT {sizeof(coterie_plan_request), 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0}
+#define COTERIE_PLAN_REQUEST_INIT {sizeof(coterie_plan_request), 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0}
 
 /* Where a model would lie on a machine, which need not be this one: bytes per rank, predicted speed, or why it does not
  * fit and what would. As text or JSON; loads nothing. *fits (may be NULL) gets 1 or 0; a plan that does not fit is a plan.
@@ -221,9 +222,11 @@ typedef struct coterie_engine_options {
     coterie_engine_event_fn events;
     void* events_user;
     int32_t draft_tokens; /* most guessed tokens of a sequence that a step checks at once (docs/engine.md); 0: none */
+    int32_t host_experts; /* 1: experts that don't fit on the devices may stay on the host and be computed there */
+    uint64_t device_memory_bytes; /* most to use of each device; 0: all that is free */
 } coterie_engine_options;
 #define COTERIE_ENGINE_OPTIONS_INIT \
-    {sizeof(coterie_engine_options), 0, NULL, NULL, 0, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0}
+    {sizeof(coterie_engine_options), 0, NULL, NULL, 0, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0}
 
 /* Places a model on devices and loads it. Never on other devices than asked for. options may be NULL. */
 COTERIE_API coterie_status coterie_engine_create(coterie_model* model, const coterie_engine_options* options,

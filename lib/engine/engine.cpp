@@ -8,7 +8,7 @@
 namespace coterie {
 namespace {
 
-PlanRequest plan_request(const EngineOptions& o) {
+PlanRequest plan_request(const EngineOptions& o, const Machine& machine) {
     PlanRequest r;
     r.context_tokens = o.context_tokens;
     r.parallel = std::max(o.parallel, 1);
@@ -16,6 +16,8 @@ PlanRequest plan_request(const EngineOptions& o) {
     r.key_type = o.key_type;
     r.value_type = o.value_type;
     r.mode = o.mode;
+    r.host_experts = o.host_experts;
+    r.limits.assign(machine.devices.size(), o.device_bytes);
     r.reuse_prefixes = o.reuse_prefixes;
     r.drafts = o.drafts;
     r.checkpoints = o.checkpoints;
@@ -28,7 +30,8 @@ Engine::Engine(std::shared_ptr<const Model> model, std::shared_ptr<const text::T
                EngineOptions options, const ProgressCallback& progress)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)), options_(std::move(options)) {
     const DeviceRequest devices{options_.devices, options_.isa, options_.threads, options_.mode};
-    plan_ = make_plan(*model_, machine_for(devices), plan_request(options_));
+    const Machine machine = machine_for(devices);
+    plan_ = make_plan(*model_, machine, plan_request(options_, machine));
     options_.context_tokens = plan_.context_tokens;
     options_.parallel = plan_.parallel;
     options_.step_rows = plan_.step_rows;

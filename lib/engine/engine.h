@@ -43,6 +43,8 @@ struct EngineOptions {
     int32_t checkpoints = -1;  // of recurrent states; -1: chosen
     bool reuse_prefixes = true;
     Mode mode = Mode::automatic;  // how the model is cut between several ranks
+    bool host_experts = false;    // experts that don't fit may stay on the host and be computed there
+    uint64_t device_bytes = 0;    // most to use of each device; 0: all that is free
     Log log;
     std::function<void(const EngineEvent&)> events;
 };

@@ -21,7 +21,7 @@ constexpr uint64_t fine_weight_bytes = uint64_t(512) << 20;
 
 struct Words {
     DeviceKind kind = DeviceKind::cpu;
-    int ranks = 1;
+    int ranks = 0;  // 0: not said
 };
 
 Words read(const std::string& devices) {
@@ -41,14 +41,19 @@ Words read(const std::string& devices) {
     return words;
 }
 
+std::vector<NumaNode> nodes_of(const DeviceRequest& request) {
+    return request.nodes ? *request.nodes : numa_nodes();
+}
+
 std::unique_ptr<Device> make_device(DeviceKind kind, const Model& model, const DeviceRequest& request,
-                                    size_t ranks) {
+                                    size_t cpu_ranks, bool pin) {
     if (kind == DeviceKind::reference) return std::make_unique<ReferenceDevice>();
     if (kind != DeviceKind::cpu)
         fail(Status::unsupported, "this build has no devices of kind {}", kind_name(kind));
     CpuOptions options;
     const int threads = request.threads > 0 ? request.threads : usable_cores();
-    options.threads = std::max(1, threads / int(ranks));
+    options.threads = std::max(1, threads / int(cpu_ranks));
+    options.pin = pin;
     options.fine = model.weight_bytes() <= fine_weight_bytes;
     if (!request.isa.empty()) options.isa = request.isa;
     return std::make_unique<CpuDevice>(options);
@@ -64,21 +69,37 @@ Mode mode_named(const std::string& name) {
 
 Machine machine_for(const DeviceRequest& request) {
     const Words words = read(request.devices);
-    return live_machine(words.ranks, words.kind);
+    if (words.kind != DeviceKind::cpu) return live_machine(std::max(words.ranks, 1), words.kind);
+    const std::vector<NumaNode> nodes = nodes_of(request);
+    const int own = std::clamp(int(nodes.size()), 1, most_ranks);
+    return live_machine(words.ranks > 0 ? words.ranks : own, words.kind, nodes);
 }
 
 std::vector<RankPlace> place(const Model& model, const Plan& plan, const DeviceRequest& request) {
     if (!plan.fits) fail(Status::out_of_memory, "{}", refusal_text(plan));
     const size_t ranks = plan.ranks.size();
+    const size_t cpu_ranks = size_t(std::count_if(
+        plan.ranks.begin(), plan.ranks.end(), [](const RankPlan& r) { return r.kind == DeviceKind::cpu; }));
     std::vector<std::unique_ptr<Communicator>> communicators;
     if (ranks == 1)
         communicators.push_back(std::make_unique<SoloCommunicator>());
     else
         communicators = make_thread_communicators(int(ranks), rank_deadline);
     std::vector<RankPlace> places;
-    for (size_t r = 0; r < ranks; ++r)
-        places.push_back({make_device(plan.ranks[r].kind, model, request, ranks), std::move(communicators[r]),
-                          plan.ranks[r].share});
+    const std::vector<NumaNode> nodes = nodes_of(request);
+    int cpu_rank = 0;
+    for (size_t r = 0; r < ranks; ++r) {
+        const bool on_cpu = plan.ranks[r].kind == DeviceKind::cpu && plan.host_experts == 0;
+        const int node = on_cpu ? node_of(cpu_rank++, int(cpu_ranks), nodes) : -1;
+        RankPlace place;
+        if (node >= 0) place.node = nodes[size_t(node)];
+        // The device's threads are started here, and stay on the node.
+        const NodeScope scope(place.node ? &*place.node : nullptr);
+        place.device = make_device(plan.ranks[r].kind, model, request, cpu_ranks, node >= 0);
+        place.communicator = std::move(communicators[r]);
+        place.share = plan.ranks[r].share;
+        places.push_back(std::move(place));
+    }
     return places;
 }
 

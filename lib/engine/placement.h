@@ -1,6 +1,7 @@
 // From a caller's words ("cpu", "cpu:4", "reference") to the machine they name, and from a plan for it to
 // devices with their shares of a model.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,10 +11,12 @@
 namespace coterie {
 
 struct DeviceRequest {
-    std::string devices;  // "" = "cpu"; "cpu:4": four CPU ranks; "reference", "reference:4"
+    std::string
+        devices;  // "" = "cpu": a rank for each memory node; "cpu:4": four; "reference", "reference:4"
     std::string isa;
     int32_t threads = 0;  // of all CPU ranks together; 0: all usable cores
     Mode mode = Mode::automatic;
+    std::optional<std::vector<NumaNode>> nodes = {};  // of memory; absent: this machine's
 };
 
 // Throws invalid_argument for words it does not know, unsupported for a device that is not there: never

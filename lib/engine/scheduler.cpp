@@ -99,18 +99,19 @@ void Scheduler::sweep() {
 }
 
 // The first in the queue holds up those behind it, or long prompts would never find room; forks that wait for
-// their parent's prompt don't.
+// their parent's prompt don't. One of higher priority drives out who runs with a lower one.
 void Scheduler::admit() {
-    for (auto it = waiting_.begin(); it != waiting_.end() && !free_sequences_.empty();) {
+    for (auto it = waiting_.begin(); it != waiting_.end();) {
         const auto here = it++;
         if ((*here)->origin) continue;
-        if (!start(**here)) return;
+        while (free_sequences_.empty() || !start(**here))
+            if (!displace_for(**here)) return;
         running_.splice(running_.end(), waiting_, here);
     }
 }
 
 bool Scheduler::start(Sequence& s) {
-    if (blocked_ == &s && !running_.empty() && room() <= blocked_room_) return false;
+    if (blocked_ == &s && active() > 0 && room() <= blocked_room_) return false;
     blocked_ = nullptr;
     match_prefix(s);
     if (!has_room(s)) {

@@ -106,7 +106,9 @@ class Scheduler {
     int64_t room() const;  // pages left when those that run have all their known tokens need
     bool has_room(const Sequence& s) const;
     bool reserve(Sequence& s, int64_t tokens);  // pages for that many tokens; may preempt others
+    int64_t active() const;                     // that run and were not driven out just now
     bool preempt_for(const Sequence& s);
+    bool displace_for(const Sequence& s);
     void give_way(Sequence& s);
     void preempt(Sequence& s);
     void release(Sequence& s);

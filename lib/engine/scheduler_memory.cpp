@@ -49,7 +49,8 @@ std::vector<int32_t> Scheduler::hold_prefix(std::span<const int32_t> tokens, std
 int64_t Scheduler::room() const {
     int64_t pages = pages_.available();
     for (const auto& r : running_)
-        pages -= std::max<int64_t>(0, pages_for(int64_t(r->tokens.size())) - int64_t(r->pages.size()));
+        if (r->running())
+            pages -= std::max<int64_t>(0, pages_for(int64_t(r->tokens.size())) - int64_t(r->pages.size()));
     return pages;
 }
 
@@ -57,9 +58,10 @@ int64_t Scheduler::room() const {
 // was driven out also leaves a page to each of the others, or it would be driven out again soon. Alone, a
 // sequence may always try.
 bool Scheduler::has_room(const Sequence& s) const {
-    if (!has_cache_ || running_.empty()) return true;
+    const int64_t others = active();
+    if (!has_cache_ || others == 0) return true;
     const int64_t need = pages_for(int64_t(s.tokens.size()) + 1) - int64_t(s.pages.size());
-    return need + (s.statistics.preemptions > 0 ? int64_t(running_.size()) : 0) <= room();
+    return need + (s.statistics.preemptions > 0 ? others : 0) <= room();
 }
 
 void Scheduler::resume_state(Sequence& s) {
@@ -92,6 +94,20 @@ bool Scheduler::preempt_for(const Sequence& s) {
     return true;
 }
 
+// For one that waits: drives out the last in order, if its priority is lower.
+bool Scheduler::displace_for(const Sequence& s) {
+    Sequence* victim = nullptr;
+    for (const auto& r : running_)
+        if (r->running() && (!victim || victim->before(*r))) victim = r.get();
+    if (!victim || victim->request.priority >= s.request.priority) return false;
+    preempt(*victim);
+    return true;
+}
+
+int64_t Scheduler::active() const {
+    return std::count_if(running_.begin(), running_.end(), [](const auto& r) { return r->running(); });
+}
+
 // No page is left that s may take: it waits for the others, or ends when there are none.
 void Scheduler::give_way(Sequence& s) {
     const bool others = std::any_of(running_.begin(), running_.end(),
@@ -105,6 +121,7 @@ void Scheduler::give_way(Sequence& s) {
 void Scheduler::preempt(Sequence& s) {
     ++s.statistics.preemptions;
     ++totals_.preemptions;
+    s.generation->set_statistics(s.statistics);
     release(s);
 }
 

@@ -13,6 +13,7 @@ struct Runner::Rank {
     std::unique_ptr<Device> device;
     std::unique_ptr<Communicator> communicator;
     Share share;
+    std::optional<NumaNode> node;
     RankWeights weights{0};
     std::unique_ptr<Cache> cache;
     std::unique_ptr<States> states;
@@ -28,6 +29,7 @@ void Runner::on_all(Function&& function) {
     // The first failure is kept before the others are told to stop: what they then say is its consequence.
     team_->run([&](int member) {
         Rank& rank = *ranks_[size_t(member)];
+        const NodeScope scope(rank.node ? &*rank.node : nullptr);
         try {
             function(rank);
         } catch (...) {
@@ -51,6 +53,7 @@ Runner::Runner(std::shared_ptr<const Model> model, std::vector<RankPlace> places
         rank->device = std::move(place.device);
         rank->communicator = std::move(place.communicator);
         rank->share = std::move(place.share);
+        rank->node = std::move(place.node);
         ranks_.push_back(std::move(rank));
     }
     parts_.resize(layered() ? size_t(most_micro_batches(ranks())) : 1);

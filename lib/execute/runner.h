@@ -6,11 +6,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/log.h"
+#include "base/numa.h"
 #include "base/progress.h"
 #include "device/communicator.h"
 #include "model/model.h"
@@ -40,6 +42,7 @@ struct RankPlace {
     std::unique_ptr<Device> device;
     std::unique_ptr<Communicator> communicator;
     Share share;
+    std::optional<NumaNode> node = {};  // whose cores and memory the rank uses; absent: any
 };
 
 class Runner {

@@ -118,7 +118,12 @@ Machine find_machine(const std::string& name_or_path) {
     return parse_machine(text.str(), name_or_path);
 }
 
-Machine live_machine(int ranks, DeviceKind kind) {
+int node_of(int rank, int ranks, const std::vector<NumaNode>& nodes) {
+    if (nodes.size() < 2 || size_t(ranks) < nodes.size()) return -1;
+    return int(size_t(rank) * nodes.size() / size_t(ranks));
+}
+
+Machine live_machine(int ranks, DeviceKind kind, const std::vector<NumaNode>& nodes) {
     if (ranks < 1 || ranks > 64)
         fail(Status::invalid_argument, "{} ranks were asked for; 1 to 64 can be had", ranks);
     uint64_t total = meminfo("MemTotal:"), free = std::min(meminfo("MemAvailable:"), cgroup_free());
@@ -134,6 +139,17 @@ Machine live_machine(int ranks, DeviceKind kind) {
     MachineHost host{total, free, bandwidth, rate, shared_memory};
     Machine m = equal("this machine", ranks, device, shared_memory, host);
     if (ranks == 1) m.devices[0].name = kind_name(kind);
+    for (int rank = 0; rank < ranks; ++rank) {
+        const int node = node_of(rank, ranks, nodes);
+        if (node < 0) break;
+        int here = 0;
+        for (int other = 0; other < ranks; ++other) here += node_of(other, ranks, nodes) == node ? 1 : 0;
+        const NumaNode& n = nodes[size_t(node)];
+        MachineDevice& d = m.devices[size_t(rank)];
+        d.total_bytes = n.total_bytes / uint64_t(here);
+        // Not more than there is in all: a cgroup may allow less than the nodes have.
+        d.free_bytes = std::min(d.free_bytes, (n.free_bytes - n.free_bytes / 16) / uint64_t(here));
+    }
     return m;
 }
 

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/numa.h"
+
 namespace coterie {
 
 // Decides how weights are laid out, and so how many bytes a shard takes.
@@ -53,7 +55,10 @@ Machine find_machine(const std::string& name_or_path);
 Machine parse_machine(std::string_view json, const std::string& where);
 std::string machine_json(const Machine& machine);
 
-// This computer's processors as `ranks` equal devices of the given kind, sharing cores and memory.
-Machine live_machine(int ranks, DeviceKind kind = DeviceKind::cpu);
+// This computer's processors as `ranks` equal devices of the given kind, sharing cores and memory. With
+// nodes, rank r has the memory of node node_of(r, ranks, nodes).
+Machine live_machine(int ranks, DeviceKind kind = DeviceKind::cpu, const std::vector<NumaNode>& nodes = {});
+// The place of a rank's node in `nodes`: as many ranks on each, as nearly as may be. -1: it is bound to none.
+int node_of(int rank, int ranks, const std::vector<NumaNode>& nodes);
 
 }  // namespace coterie

@@ -59,8 +59,12 @@ Placing::Placing(const Model& model, const Machine& machine, const PlanRequest& 
         capacity_.push_back(capacity);
         weights.push_back(double(capacity));
     }
-    if (host_experts_ > 0)
-        capacity_.push_back(machine.host.free_bytes - std::min(machine.host.free_bytes, table_bytes_));
+    if (host_experts_ > 0) {
+        uint64_t taken = table_bytes_;  // ranks on CPUs have the host's memory
+        for (size_t i = 0; i < machine.devices.size(); ++i)
+            if (machine.devices[i].kind != DeviceKind::cuda) taken += capacity_[i];
+        capacity_.push_back(machine.host.free_bytes - std::min(machine.host.free_bytes, taken));
+    }
     if (mode == Mode::expert && !h.has_experts()) {
         obstacle_ = "expert mode needs a mixture of experts, and this model is dense";
         return;

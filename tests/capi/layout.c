@@ -48,6 +48,8 @@ AT(coterie_engine_options, mode, 96);
 AT(coterie_engine_options, events, 104);
 AT(coterie_engine_options, events_user, 112);
 AT(coterie_engine_options, draft_tokens, 120);
+AT(coterie_engine_options, host_experts, 124);
+AT(coterie_engine_options, device_memory_bytes, 128);
 
 AT(coterie_engine_event, struct_size, 0);
 AT(coterie_engine_event, kind, 4);
@@ -65,6 +67,7 @@ AT(coterie_plan_request, key_type, 40);
 AT(coterie_plan_request, value_type, 48);
 AT(coterie_plan_request, step_rows, 56);
 AT(coterie_plan_request, host_experts, 60);
+AT(coterie_plan_request, device_memory_bytes, 64);
 
 AT(coterie_engine_statistics, running, 4);
 AT(coterie_engine_statistics, waiting, 8);

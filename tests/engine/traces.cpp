@@ -200,3 +200,79 @@ TEST_CASE("an answer does not use up the checkpoints of others") {
     s.run();
     CHECK(again->statistics().cached_tokens == 32);  // 39 at most, in pages of 8
 }
+
+TEST_CASE("a higher priority drives out who runs with a lower one, whose answer does not change") {
+    for (const char* name : {"qwen3moe", "qwen35moe-a"})
+        for (const bool pages_short : {false, true}) {
+            CAPTURE(name, pages_short);
+            stage::Shape shape;
+            shape.sequences = pages_short ? 3 : 1;
+            shape.pages = pages_short ? 26 : 40;
+            Stage s(name, shape);
+            stage::Oracle oracle(name);
+            std::mt19937 random(6);
+            const std::vector<int32_t> low = s.random_tokens(120, random),
+                                       high = s.random_tokens(100, random);
+            const auto slow = s.submit(s.greedy(low, 30));
+            for (int i = 0; i < 8; ++i) s.step();
+            GenerationRequest equal = s.greedy(high, 4);
+            const auto patient = s.submit(std::move(equal));
+            for (int i = 0; i < 4; ++i) s.step();
+            CHECK(slow->statistics().preemptions == 0);
+            CHECK(patient->tokens().size() == high.size());
+            patient->cancel();
+            GenerationRequest urgent = s.greedy(high, 4);
+            urgent.priority = 1;
+            const auto quick = s.submit(std::move(urgent));
+            while (quick->reason() == FinishReason::none) s.step();
+            CHECK(slow->reason() == FinishReason::none);
+            CHECK(slow->statistics().preemptions == 1);
+            s.run();
+            CHECK(stage::compare(stage::take(*quick), oracle.answer(high, 4)) > 0);
+            const auto got = stage::take(*slow);
+            CHECK(got.size() == 30);
+            CHECK(stage::compare(got, oracle.answer(low, 30)) > 0);
+        }
+}
+
+TEST_CASE("after faults no page and no slot is lost") {
+    class Broken final : public TokenConstraint {
+      public:
+        explicit Broken(int after) : left_(after) {}
+        bool mask(std::span<uint32_t>) override {
+            if (left_-- == 0) fail(Status::internal, "the grammar broke");
+            return false;
+        }
+        void accept(int32_t) override {}
+
+      private:
+        int left_;
+    };
+    for (const char* name : {"qwen3", "qwen35moe-b"}) {
+        CAPTURE(name);
+        stage::Shape shape;
+        shape.drafts = 4;
+        Stage s(name, shape);
+        std::mt19937 random(8);
+        int failed = 0;
+        for (int turn = 0; turn < 40; ++turn) {
+            std::vector<std::shared_ptr<Generation>> all;
+            for (int i = 0; i < 5; ++i) {
+                GenerationRequest r = s.greedy(s.random_tokens(1 + random() % 60, random), 20);
+                if (i % 2 == 0) r.constraint = std::make_unique<Broken>(int(random() % 12));
+                all.push_back(s.submit(std::move(r)));
+            }
+            if (turn % 4 == 3) {
+                for (int i = 0; i < int(random() % 20); ++i) s.step();
+                s.scheduler().fail_all(Failure(Status::device_lost, "gone"));
+                s.scheduler().check();
+            }
+            s.run();
+            for (const auto& g : all) failed += g->reason() == FinishReason::failed ? 1 : 0;
+            CHECK(s.scheduler().statistics().pages_held == 0);
+            const SchedulerStatistics now = s.scheduler().statistics();
+            CHECK(now.state_slots_used == now.checkpoints);
+        }
+        CHECK(failed > 100);
+    }
+}

@@ -7,35 +7,14 @@
 #include "convert/synth.h"
 #include "device/cpu/cpu_device.h"
 #include "ranks.h"
+#include "widths.h"
 
 using namespace coterie;
 using ranks::Way;
+using widths::prompt;
+using widths::tiny;
 
 namespace {
-
-convert::ModelShape tiny(const char* architecture, int width) {
-    convert::ModelShape s =
-        convert::preset(architecture == std::string("qwen35moe") ? "qwen3.5-35b" : "qwen3-30b");
-    const bool hybrid = s.has_delta_net();
-    s.layers = 2;
-    s.attention_interval = 2;
-    s.embedding = 256;
-    s.heads = 6;
-    s.kv_heads = 2;
-    s.head_dim = 64;
-    s.vocabulary = 600;
-    s.context = 512;
-    if (s.feed_forward) s.feed_forward = 512;
-    s.experts = 6;
-    s.experts_used = 3;
-    s.expert_feed_forward = width;
-    if (hybrid) s.shared_feed_forward = width;
-    if (s.rope_dimensions) s.rope_dimensions = 32;
-    s.key_heads = 3;
-    s.value_heads = 6;
-    s.state_dim = 64;
-    return s;
-}
 
 std::unique_ptr<Device> one_thread() {
     CpuOptions options;
@@ -47,23 +26,11 @@ std::vector<float> first_row(const ranks::Answer& a) {
     return {a.logits.begin(), a.logits.begin() + 600};
 }
 
-const std::vector<int32_t> prompt{3, 17, 400, 22, 599};
-
 }  // namespace
 
 TEST_CASE("experts cut inside super-blocks give the same answers") {
     const TemporaryFolder folder;
-    struct Case {
-        const char* architecture;
-        int width;
-        quant::Recipe recipe;
-    };
-    for (const Case& c :
-         {Case{"qwen3moe", 768, quant::Recipe::Q4_K_M}, Case{"qwen35moe", 512, quant::Recipe::Q4_K_M},
-          Case{"qwen35moe", 640, quant::Recipe::Q4_K_M}, Case{"qwen3moe", 768, quant::Recipe::Q5_K_M},
-          Case{"qwen3moe", 512, quant::Recipe::Q3_K_M}, Case{"qwen3moe", 512, quant::Recipe::Q2_K},
-          Case{"qwen3moe", 640, quant::Recipe::IQ4_NL}, Case{"qwen3moe", 640, quant::Recipe::Q8_0},
-          Case{"qwen35moe", 640, quant::Recipe::Q5_0}}) {
+    for (const widths::Case& c : widths::cases()) {
         const std::string path = folder / "model.gguf";
         convert::synth(tiny(c.architecture, c.width), path, {.recipe = c.recipe});
         const auto model = Model::open(path);
@@ -74,20 +41,6 @@ TEST_CASE("experts cut inside super-blocks give the same answers") {
             CHECK(a.tokens == alone.tokens);
             CHECK(ranks::nmse(a.logits, alone.logits) <= 1e-10);
         }
-    }
-}
-
-TEST_CASE("64 greedy tokens are the same on one rank and on four") {
-    const TemporaryFolder folder;
-    const std::string path = folder / "model.gguf";
-    convert::synth(tiny("qwen35moe", 640), path);
-    const auto model = Model::open(path);
-    const ranks::Answer alone = ranks::answer(*ranks::make_runner(model, {}), prompt, 64);
-    for (const Way& way : {Way{Mode::tensor, 4}, Way{Mode::layer, 2}}) {
-        CAPTURE(ranks::name_of(way));
-        const ranks::Answer a = ranks::answer(*ranks::make_runner(model, way), prompt, 64);
-        CHECK(a.tokens == alone.tokens);
-        CHECK(ranks::nmse(a.logits, alone.logits) <= 1e-10);
     }
 }
 
