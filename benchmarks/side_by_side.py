@@ -9,6 +9,7 @@ beside llama-bench. Standard library only.
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -17,11 +18,11 @@ def numbers(text):
     return [int(n) for n in text.split(",") if n]
 
 def run(command):
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
     if done.returncode:
         last = (done.stderr or done.stdout).strip().splitlines()[-5:]
         sys.exit(f"{' '.join(command)}\nended with status {done.returncode}:\n" + "\n".join(last))
-    return done.stdout
+    return done.stdout, done.stderr
 
 def ours(a, tests):
     """{test: tokens/s} of one run; a test is (prompt, gen, sequences, depth)."""
@@ -32,7 +33,7 @@ def ours(a, tests):
                    "-p", ",".join(str(t[0]) for t in mine if t[0]) or "0",
                    "-n", str(a.gen) if any(t[1] for t in mine) else "0",
                    "-b", ",".join(str(t[2]) for t in mine if t[1]) or "1"] + a.ours.split()
-        for r in json.loads(run(command))["results"]:
+        for r in json.loads(run(command)[0])["results"]:
             found[r["n_prompt"], r["n_gen"], r["n_sequences"], r["n_context"]] = r["tokens_per_second"]
     return {t: found[t] for t in tests}
 
@@ -42,7 +43,7 @@ def theirs(a, tests):
         if sequences == 1:
             command = [a.peer, "-m", a.model, "-t", str(a.threads), "-o", "json", "-r", "1", "-p", str(prompt),
                        "-n", str(gen)] + (["-d", str(depth)] if depth else []) + a.options.split()
-            results = json.loads(run(command))
+            results = json.loads(run(command)[0])
             if len(results) != 1:
                 sys.exit(f"{' '.join(command)} gave {len(results)} results, expected one")
             found[prompt, gen, 1, depth] = results[0]["avg_ts"]
@@ -51,10 +52,14 @@ def theirs(a, tests):
         most = max(batched)
         command = [a.batched, "-m", a.model, "-t", str(a.threads), "-c", str(most * (a.gen + 64)), "-npp", "16",
                    "-ntg", str(a.gen), "-npl", ",".join(map(str, batched)), "--output-format",
-                   "jsonl"] + a.options.split()
-        lines = [json.loads(line) for line in run(command).splitlines() if line.startswith("{")]
-        for line in lines:
-            found[0, a.gen, line["pl"], 0] = line["speed_tg"]
+                   "jsonl"] + (a.options if a.batched_options is None else a.batched_options).split()
+        for line in "\n".join(run(command)).splitlines():
+            if line.startswith("{"):
+                r = json.loads(line)
+                found[0, a.gen, r["pl"], 0] = r["speed_tg"]
+            elif re.match(r"\|\s*\d", line):  # PP, TG, B, N_KV, T_PP, S_PP, T_TG, S_TG, ...
+                cells = line.strip("| \n").split("|")
+                found[0, a.gen, int(cells[2]), 0] = float(cells[7])
     return found
 
 def name(test):
@@ -79,12 +84,13 @@ def main():
     p.add_argument("-r", "--rounds", type=int, default=3)
     p.add_argument("-t", "--threads", type=int, default=os.cpu_count())
     p.add_argument("--options", default="-fa 1", help="further options of the peer, as one text")
+    p.add_argument("--batched-options", help="of its llama-batched-bench, where they differ")
     p.add_argument("--ours", default="", help="further options of coterie bench, as one text")
     p.add_argument("--coterie", default="build/bin/coterie")
     p.add_argument("--json", action="store_true")
     a = p.parse_args()
     a.batched = os.path.join(os.path.dirname(a.peer), "llama-batched-bench")
-    tests = [(n, 0, 1, 0) for n in numbers(a.prompt)]
+    tests = [(n, 0, 1, 0) for n in numbers(a.prompt) if n]
     if a.gen:
         tests += [(0, a.gen, 1, d) for d in numbers(a.depth)]
         tests += [(0, a.gen, s, 0) for s in numbers(a.sequences) if s > 1]
