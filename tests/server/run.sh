@@ -7,4 +7,4 @@ export COTERIE_SERVER=$1
 [[ -x $python ]] || { echo "skipped: there is no $python; ./dev test makes it"; exit 77; }
 "$python" -c 'import ollama, openai, pytest, requests' 2>/dev/null ||
     { echo "skipped: $python lacks ollama, openai, pytest or requests; ./dev test installs them"; exit 77; }
-exec "$python" -m pytest -q -p no:cacheprovider "$here"
+exec "$python" -m pytest -q -rs -p no:cacheprovider "$here"

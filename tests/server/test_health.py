@@ -88,7 +88,7 @@ def test_metrics_are_prometheus_text(server):
             assert family not in kinds and kind in ("counter", "gauge")
             kinds[family] = kind
         elif not line.startswith("#"):
-            name, labels, value = re.fullmatch(r'([a-z_:]+)(\{[a-z]+="[^"]*"(?:,[a-z]+="[^"]*")*\})? (\S+)', line).groups()
+            name, labels, value = re.fullmatch(r'([a-z0-9_:]+)(\{[a-z]+="[^"]*"(?:,[a-z]+="[^"]*")*\})? (\S+)', line).groups()
             assert name == family and (name, labels) not in seen  # samples follow their family's line
             seen.add((name, labels))
             float(value)
