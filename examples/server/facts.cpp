@@ -103,7 +103,10 @@ Facts facts_of(json stored) {
     f.embedding = number_in(f.model_info, f.architecture + ".embedding_length");
     f.embeds = f.model_info.contains(f.architecture + ".pooling_type");
     f.chat_template = text_in(f.model_info, "tokenizer.chat_template");
-    if (f.chat_template.empty()) f.chat_template = text_in(f.stored, "template");
+    // A template given to /api/create is meant; one that came with a pulled file is older than the file's
+    // own.
+    if (f.chat_template.empty() || text_in(f.stored, "renderer") == "template")
+        f.chat_template = text_in(f.stored, "template");
     if (f.family.empty()) f.family = f.architecture;
     if (f.families.empty()) f.families = {f.family};
     if (f.parameter_size.empty()) f.parameter_size = count_text(double(header.parameters));

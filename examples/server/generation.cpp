@@ -20,6 +20,9 @@ Answer::Answer(ModelPool& pool, Metrics& metrics, Question question, std::functi
     if (!q.tools.is_null() && !facts.takes_tools() && q.chat_template.empty())
         throw HttpError(400, fmt::format("registry.ollama.ai/library/{} does not support tools", facts.name));
     if (q.logprobs) q.sampling.options.flags |= COTERIE_LOGPROBS;
+    if (const std::string own = facts.stored.value("template", "");
+        q.chat_template.empty() && !own.empty() && own == facts.chat_template)
+        q.chat_template = own;  // the store's: the engine knows the file's only
     q.sampling.options.top_logprobs = q.top_logprobs;
     if (q.store_messages) put_store_messages();
     if (!q.tools.is_null()) tools_ = text_of(q.tools);

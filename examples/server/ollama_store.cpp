@@ -209,6 +209,7 @@ void create(OwnStore& store, const ModelPool& pool, const json& request, const s
         }
     }
     json more = json::object();
+    if (!string_of(request, "template").empty()) more["renderer"] = "template";
     for (const char* key : {"renderer", "parser"})
         if (const std::string value = string_of(request, key); !value.empty()) more[key] = value;
     creation.finish(name, more, tell);

@@ -139,13 +139,16 @@ void add_openai_listings(Http& http, ModelPool& pool, Metrics& metrics, const Se
                       tokens.push_back(token.get<int32_t>());
                   reply(response, {{"content", lease->model->detokenize(tokens, COTERIE_WITH_SPECIAL)}});
               });
-    http.post("/apply-template", [&, gone](const httplib::Request&, const std::string& body,
-                                           httplib::Response& response) {
-        const json request = read_body(body);
-        const auto lease = pool.acquire(model_of(request, pool), std::nullopt, 0, gone);
-        reply(response,
-              {{"prompt", lease->model->render(text_of(request.value("messages", json::array())))}});
-    });
+    http.post("/apply-template",
+              [&, gone](const httplib::Request&, const std::string& body, httplib::Response& response) {
+                  const json request = read_body(body);
+                  const auto lease = pool.acquire(model_of(request, pool), std::nullopt, 0, gone);
+                  coterie_chat_options options = COTERIE_CHAT_OPTIONS_INIT;
+                  const std::string own = lease->facts.stored.value("template", "");
+                  if (!own.empty() && own == lease->facts.chat_template) options.chat_template = own.c_str();
+                  const std::string messages = text_of(request.value("messages", json::array()));
+                  reply(response, {{"prompt", lease->model->render(messages, {}, options)}});
+              });
 }
 
 }  // namespace server

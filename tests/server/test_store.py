@@ -175,6 +175,21 @@ def test_create_from_a_model_of_another_store(own, store):
     assert snapshot(store.root) == before
 
 
+def test_a_template_that_was_given_is_used(own):
+    messages = [{"role": "user", "content": "Hi"}]
+    template = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}<think>{# enable_thinking </think> #}"
+    assert post(own, "/api/create", model="mine", stream=False, template=template, **{"from": "tiny"}).json() == {"status": "success"}
+    assert post(own, "/api/copy", source="mine", destination="twin").ok
+    for name in ("mine", "twin"):
+        assert post(own, "/apply-template", model=name, messages=messages).json()["prompt"] == "[user] Hi\n<think>"
+        shown = post(own, "/api/show", model=name).json()
+        assert shown["template"] == template and "thinking" in shown["capabilities"]
+        context = post(own, "/api/generate", model=name, prompt="Hi", stream=False).json()["context"]
+        text = post(own, "/detokenize", model=name, tokens=context).json()["content"]
+        assert text.startswith("[system] Be brief.\n[user] Hi\n<think>")
+    assert post(own, "/apply-template", model="tiny", messages=messages).json()["prompt"].startswith("<|im_start|>")
+
+
 def test_create_from_a_file_that_was_sent(own):
     digest = hashlib.sha256(WEIGHTS).hexdigest()
     url = f"{own.url}/api/blobs/sha256:{digest}"
