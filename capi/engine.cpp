@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "coterie/coterie_experimental.h"
+#include "engine/crew.h"
 #include "engine/placement.h"
 #include "guard.h"
 #include "handles.h"
@@ -223,5 +225,21 @@ coterie_status coterie_engine_describe(const coterie_engine* engine, int32_t for
     return guard(error, [&] {
         const Engine& e = *need(engine, "engine").data->engine;
         write_text(format == COTERIE_JSON ? describe(e).dump(2) : describe_text(e), buffer, capacity, needed);
+    });
+}
+
+coterie_status coterie_serve(coterie_log_fn log, void* log_user, int32_t* served, coterie_error* error) {
+    return guard(error, [&] {
+        need(served, "served") = 0;
+        join_processes();
+        const std::shared_ptr<Processes> crew = processes();
+        if (!crew || crew->rank() == 0) return;
+        Log lines;
+        if (log)
+            lines = [log, log_user](LogLevel level, std::string_view line) {
+                log(log_user, int32_t(level), std::string(line).c_str());
+            };
+        serve(crew, lines);
+        *served = 1;
     });
 }

@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "conversation.h"
+#include "coterie/coterie_experimental.h"
 
 namespace {
 
@@ -172,6 +173,12 @@ struct Arguments {
     double temperature = -1;
 };
 
+// What a rank in another process has to say.
+int show_line(void*, int32_t, const char* line) {
+    std::fprintf(stderr, "coterie-chat: %s\n", line);
+    return 0;
+}
+
 int progress(void* user, const char* what, uint64_t done, uint64_t total) {
     if (*static_cast<bool*>(user) && total > 0)
         std::fprintf(stderr, "\r%s %3.0f%%%s", what, 100.0 * double(done) / double(total),
@@ -257,7 +264,9 @@ int main(int argc, char** argv) {
     app.add_flag("-q,--quiet", a.quiet, "Only the answer");
     CLI11_PARSE(app, argc, argv);
     try {
-        run(a);
+        int32_t served = 0;
+        coterie::check([&](coterie_error* e) { return coterie_serve(&show_line, nullptr, &served, e); });
+        if (!served) run(a);
         return 0;
     } catch (const std::exception& error) {
         std::cerr << "coterie-chat: " << error.what() << "\n";

@@ -79,6 +79,12 @@ int show_progress(void*, const char* what, uint64_t done, uint64_t total) {
     return 0;
 }
 
+// What a rank in another process has to say.
+int show_line(void*, int32_t, const char* line) {
+    std::fprintf(stderr, "coterie: %s\n", line);
+    return 0;
+}
+
 }  // namespace tool
 
 int main(int argc, char** argv) {
@@ -95,7 +101,10 @@ int main(int argc, char** argv) {
     tool::add_perplexity_command(app, action);
     CLI11_PARSE(app, argc, argv);
     try {
-        return action ? action() : 0;
+        int32_t served = 0;
+        coterie::check(
+            [&](coterie_error* e) { return coterie_serve(&tool::show_line, nullptr, &served, e); });
+        return action && !served ? action() : 0;
     } catch (const std::exception& error) {
         std::cerr << "coterie: " << error.what() << "\n";
         return 1;

@@ -34,6 +34,12 @@ COTERIE_API coterie_status coterie_synthesise(const char* preset, const char* ou
 COTERIE_API coterie_status coterie_logits(const coterie_model* model, const char* devices, const char* isa, int32_t threads,
                                           const int32_t* tokens, size_t count, int32_t chunk, int32_t exact, float* logits,
                                           coterie_error* error);
+/* Ranks in several processes, started by mpirun or another launcher of MPI: every one calls this first. In the first process,
+ * or a lone one, it returns at once with *served = 0; engines it creates then have a CPU rank in each process. In the others
+ * it works for these engines until the first process ends, and returns with *served = 1: nothing is left to do.
+ * COTERIE_UNSUPPORTED where several were started but this build has no MPI. */
+COTERIE_API coterie_status coterie_serve(coterie_log_fn log, void* log_user, int32_t* served, coterie_error* error);
+
 /* Sorts a finished answer's raw text into events, as coterie_chat would: a JSON array. */
 COTERIE_API coterie_status coterie_parse_answer(const coterie_model* model, const char* text, const char* tools_json,
                                                 int32_t thinking_open, char* buffer, size_t capacity, size_t* needed,

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "base/failure.h"
+#include "engine/crew.h"
 #include "engine/placement.h"
 
 namespace coterie {
-namespace {
 
 PlanRequest plan_request(const EngineOptions& o, const Machine& machine) {
     PlanRequest r;
@@ -24,31 +24,40 @@ PlanRequest plan_request(const EngineOptions& o, const Machine& machine) {
     return r;
 }
 
-}  // namespace
+RunnerShape runner_shape(const Plan& plan) {
+    RunnerShape shape;
+    shape.step_rows = plan.step_rows;
+    shape.step_outputs = plan.step_outputs;
+    shape.page_tokens = plan_page_tokens;
+    shape.pages = plan.pages;
+    shape.state_slots = plan.state_slots;
+    shape.key_type = plan.key_type;
+    shape.value_type = plan.value_type;
+    shape.context_tokens = plan.context_tokens;
+    shape.row_cost = plan.row_cost;
+    return shape;
+}
 
 Engine::Engine(std::shared_ptr<const Model> model, std::shared_ptr<const text::Tokenizer> tokenizer,
                EngineOptions options, const ProgressCallback& progress)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)), options_(std::move(options)) {
-    const DeviceRequest devices{options_.devices, options_.isa, options_.threads, options_.mode};
-    const Machine machine = machine_for(devices);
-    plan_ = make_plan(*model_, machine, plan_request(options_, machine));
+    if (const std::shared_ptr<Processes> crew = processes()) {
+        CrewPlace place = lead(crew, model_, options_, progress);
+        plan_ = std::move(place.plan);
+        runner_ = std::move(place.runner);
+    } else {
+        const DeviceRequest devices{options_.devices, options_.isa, options_.threads, options_.mode};
+        const Machine machine = machine_for(devices);
+        plan_ = make_plan(*model_, machine, plan_request(options_, machine));
+        runner_ =
+            std::make_unique<Runner>(model_, place(*model_, plan_, devices), runner_shape(plan_), progress);
+    }
     options_.context_tokens = plan_.context_tokens;
     options_.parallel = plan_.parallel;
     options_.step_rows = plan_.step_rows;
     const int32_t snapshots = options_.drafts > 0 ? plan_.parallel : 0;
     options_.checkpoints = std::max(plan_.state_slots - plan_.parallel - snapshots, 0);
     if (options_.queue <= 0) options_.queue = 64;
-    RunnerShape shape;
-    shape.step_rows = plan_.step_rows;
-    shape.step_outputs = plan_.step_outputs;
-    shape.page_tokens = plan_page_tokens;
-    shape.pages = plan_.pages;
-    shape.state_slots = plan_.state_slots;
-    shape.key_type = plan_.key_type;
-    shape.value_type = plan_.value_type;
-    shape.context_tokens = plan_.context_tokens;
-    shape.row_cost = plan_.row_cost;
-    runner_ = std::make_unique<Runner>(model_, place(*model_, plan_, devices), shape, progress);
     log_line(options_.log, LogLevel::info, plan_text(plan_));
     for (int rank = 0; rank < runner_->ranks(); ++rank)
         log_line(options_.log, LogLevel::info,

@@ -50,16 +50,20 @@ std::unique_ptr<Device> make_device(DeviceKind kind, const Model& model, const D
     if (kind == DeviceKind::reference) return std::make_unique<ReferenceDevice>();
     if (kind != DeviceKind::cpu)
         fail(Status::unsupported, "this build has no devices of kind {}", kind_name(kind));
-    CpuOptions options;
     const int threads = request.threads > 0 ? request.threads : usable_cores();
-    options.threads = std::max(1, threads / int(cpu_ranks));
-    options.pin = pin;
-    options.fine = model.weight_bytes() <= fine_weight_bytes;
-    if (!request.isa.empty()) options.isa = request.isa;
-    return std::make_unique<CpuDevice>(options);
+    return make_cpu_device(model, request.isa, std::max(1, threads / int(cpu_ranks)), pin);
 }
 
 }  // namespace
+
+std::unique_ptr<Device> make_cpu_device(const Model& model, const std::string& isa, int threads, bool pin) {
+    CpuOptions options;
+    options.threads = threads;
+    options.pin = pin;
+    options.fine = model.weight_bytes() <= fine_weight_bytes;
+    if (!isa.empty()) options.isa = isa;
+    return std::make_unique<CpuDevice>(options);
+}
 
 Mode mode_named(const std::string& name) {
     for (const Mode mode : {Mode::automatic, Mode::tensor, Mode::expert, Mode::layer})

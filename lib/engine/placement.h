@@ -24,6 +24,9 @@ struct DeviceRequest {
 Machine machine_for(const DeviceRequest& request);
 // Devices for the plan's ranks. Throws out_of_memory, with what would fit, for a plan that does not.
 std::vector<RankPlace> place(const Model& model, const Plan& plan, const DeviceRequest& request);
+// The CPU device as engines use it; threads: of this rank.
+std::unique_ptr<Device> make_cpu_device(const Model& model, const std::string& isa, int threads,
+                                        bool pin = false);
 // With a plan of its own, for a short context.
 std::vector<RankPlace> place(const Model& model, const DeviceRequest& request);
 

@@ -4,6 +4,7 @@
 
 #include "base/failure.h"
 #include "execute/loader.h"
+#include "execute/orders.h"
 #include "plan/cost.h"
 #include "plan/dry_device.h"
 
@@ -25,7 +26,16 @@ void Runner::on_all(Function&& function) {
     if (failed_)
         fail(Status::device_lost,
              "a device of this engine failed earlier; create a new engine on the devices that are left");
-    if (!team_) return function(*ranks_[0]);
+    if (!team_ && !crew_) return function(*ranks_[0]);
+    if (!team_) {
+        try {
+            return function(*ranks_[0]);
+        } catch (...) {
+            failed_ = true;
+            ranks_[0]->communicator->abort();
+            throw;
+        }
+    }
     // The first failure is kept before the others are told to stop: what they then say is its consequence.
     team_->run([&](int member) {
         Rank& rank = *ranks_[size_t(member)];
@@ -47,6 +57,29 @@ void Runner::on_all(Function&& function) {
 Runner::Runner(std::shared_ptr<const Model> model, std::vector<RankPlace> places, const RunnerShape& shape,
                const ProgressCallback& progress)
     : model_(std::move(model)), shape_(shape) {
+    for (const RankPlace& place : places) shares_.push_back(place.share);
+    prepare(std::move(places), progress);
+}
+
+Runner::Runner(std::shared_ptr<const Model> model, RankPlace place, const RunnerShape& shape,
+               std::vector<Share> shares, std::shared_ptr<Processes> crew, const ProgressCallback& progress)
+    : model_(std::move(model)), shape_(shape), crew_(std::move(crew)), shares_(std::move(shares)) {
+    std::vector<RankPlace> places;
+    places.push_back(std::move(place));
+    prepare(std::move(places), progress);
+}
+
+// Has the other processes do what this one is about to.
+void Runner::announce(const Order& order) {
+    if (crew_ && crew_->rank() == 0 && !failed_) crew_->give_order(pack(order));
+}
+
+void Runner::refuse_crew(const char* what) const {
+    if (crew_) fail(Status::unsupported, "an engine over several processes can't {}", what);
+}
+
+void Runner::prepare(std::vector<RankPlace> places, const ProgressCallback& progress) {
+    const RunnerShape& shape = shape_;
     COTERIE_CHECK(!places.empty() && shape.step_rows > 0 && shape.step_outputs > 0 && shape.page_tokens > 0);
     for (RankPlace& place : places) {
         auto rank = std::make_unique<Rank>();
@@ -56,7 +89,7 @@ Runner::Runner(std::shared_ptr<const Model> model, std::vector<RankPlace> places
         rank->node = std::move(place.node);
         ranks_.push_back(std::move(rank));
     }
-    parts_.resize(layered() ? size_t(most_micro_batches(ranks())) : 1);
+    parts_.resize(layered() ? size_t(most_micro_batches(int(shares_.size()))) : 1);
     if (ranks_.size() > 1) team_ = std::make_unique<ThreadTeam>(int(ranks_.size()));
     const Hyperparameters& h = model_->numbers();
     if (!model_->architecture().runs)
@@ -96,7 +129,12 @@ ProgressCallback Runner::rank_progress(const Rank& rank, const ProgressCallback&
     };
 }
 
-Runner::~Runner() = default;
+Runner::~Runner() {
+    try {
+        if (crew_ && crew_->rank() == 0) crew_->give_order(pack({}));
+    } catch (const std::exception&) {  // they are gone already
+    }
+}
 
 int Runner::ranks() const {
     return int(ranks_.size());
@@ -137,7 +175,7 @@ uint64_t Runner::replay_key(size_t part) const {
 }
 
 bool Runner::layered() const {
-    return ranks_.size() > 1 && !ranks_[0]->share.sums();
+    return shares_.size() > 1 && !shares_[0].sums();
 }
 
 // In layer mode: while one rank computes a part, the rank before it computes the next. Rows stay in order, so
@@ -207,11 +245,25 @@ void Runner::forward(Rank& rank, size_t part, int64_t outputs, const OutputTap* 
 void Runner::run(const Step& step, std::span<float> logits) {
     check(step, shape_.step_outputs);
     const size_t wanted = step.outputs.size() * size_t(model_->numbers().vocabulary);
-    COTERIE_CHECK(logits.size() >= wanted);
-    split(step, layered() ? micro_batches(step.rows(), ranks(), shape_.row_cost) : 1);
-    on_all([&](Rank& rank) { step_on(rank); });
-    if (const Rank* rank = head())
-        rank->device->read(logits.data(), rank->logits->data(), wanted * sizeof(float));
+    const bool leads = !crew_ || crew_->rank() == 0;
+    COTERIE_CHECK(!leads || logits.size() >= wanted);
+    announce({.kind = Order::Kind::run, .step = &step});
+    split(step, layered() ? micro_batches(step.rows(), int(shares_.size()), shape_.row_cost) : 1);
+    on_all([&](Rank& rank) {
+        step_on(rank);
+        if (crew_ && layered() && wanted > 0) bring_logits(rank, step, logits);
+    });
+    const Rank* rank = head();
+    if (rank && leads) rank->device->read(logits.data(), rank->logits->data(), wanted * sizeof(float));
+}
+
+// In layer mode over processes the last one has the logits and the first one wants them.
+void Runner::bring_logits(Rank& rank, const Step& step, std::span<float> logits) {
+    const int64_t rows = int64_t(step.outputs.size()), width = model_->numbers().vocabulary;
+    if (rank.share.rank == 0)
+        rank.communicator->receive(Rows(logits.data(), rows, width), crew_->size() - 1);
+    else if (rank.share.has_head)
+        rank.communicator->send(Rows(static_cast<float*>(rank.logits->data()), rows, width), 0);
 }
 
 // Any rank with the head has all logits: the ranks gathered them.
@@ -223,6 +275,8 @@ const Runner::Rank* Runner::head() const {
 
 void Runner::read(const Step& step, bool hidden, const RowReader& reader) {
     check(step, step.rows());
+    if (layered()) refuse_crew("read rows in layer mode");
+    announce({.kind = Order::Kind::read, .from = hidden ? 1 : 0, .step = &step});
     split(step, 1);
     const Rank* from = head();
     on_all([&](Rank& rank) {
@@ -243,16 +297,19 @@ void Runner::read(const Step& step, bool hidden, const RowReader& reader) {
 }
 
 void Runner::copy_page(int32_t from, int32_t to) {
+    announce({.kind = Order::Kind::copy_page, .from = from, .to = to});
     on_all([&](Rank& rank) {
         if (rank.cache) rank.device->copy_page(*rank.cache, from, to);
     });
 }
 void Runner::clear_state(int32_t slot) {
+    announce({.kind = Order::Kind::clear_state, .to = slot});
     on_all([&](Rank& rank) {
         if (rank.states) rank.device->clear_state(*rank.states, slot);
     });
 }
 void Runner::copy_state(int32_t from, int32_t to) {
+    announce({.kind = Order::Kind::copy_state, .from = from, .to = to});
     on_all([&](Rank& rank) {
         if (rank.states) rank.device->copy_state(*rank.states, from, to);
     });
@@ -260,16 +317,23 @@ void Runner::copy_state(int32_t from, int32_t to) {
 
 uint64_t Runner::page_bytes() const {
     uint64_t bytes = 0;
-    for (const auto& rank : ranks_) bytes += rank->cache ? rank->cache->shape.page_bytes() : 0;
+    for (const Share& share : shares_) {
+        CacheShape cache = cache_shape(model_->numbers(), share);
+        cache.key_type = shape_.key_type;
+        cache.value_type = shape_.value_type;
+        cache.page_tokens = shape_.page_tokens;
+        bytes += cache.page_bytes();
+    }
     return bytes;
 }
 uint64_t Runner::state_bytes() const {
     uint64_t bytes = 0;
-    for (const auto& rank : ranks_) bytes += rank->states ? rank->states->shape.slot_bytes() : 0;
+    for (const Share& share : shares_) bytes += state_shape(model_->numbers(), share).slot_bytes();
     return bytes;
 }
 
 void Runner::read_page(int32_t page, std::byte* to) {
+    refuse_crew("save or restore a sequence");
     for (const auto& rank : ranks_)
         if (rank->cache) {
             rank->device->read_page(*rank->cache, page, to);
@@ -277,6 +341,7 @@ void Runner::read_page(int32_t page, std::byte* to) {
         }
 }
 void Runner::write_page(int32_t page, const std::byte* from) {
+    refuse_crew("save or restore a sequence");
     for (const auto& rank : ranks_)
         if (rank->cache) {
             rank->device->write_page(*rank->cache, page, from);
@@ -284,6 +349,7 @@ void Runner::write_page(int32_t page, const std::byte* from) {
         }
 }
 void Runner::read_state(int32_t slot, std::byte* to) {
+    refuse_crew("save or restore a sequence");
     for (const auto& rank : ranks_)
         if (rank->states) {
             rank->device->read_state(*rank->states, slot, to);
@@ -291,6 +357,7 @@ void Runner::read_state(int32_t slot, std::byte* to) {
         }
 }
 void Runner::write_state(int32_t slot, const std::byte* from) {
+    refuse_crew("save or restore a sequence");
     for (const auto& rank : ranks_)
         if (rank->states) {
             rank->device->write_state(*rank->states, slot, from);

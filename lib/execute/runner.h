@@ -15,6 +15,7 @@
 #include "base/numa.h"
 #include "base/progress.h"
 #include "device/communicator.h"
+#include "device/processes.h"
 #include "model/model.h"
 
 namespace coterie {
@@ -45,12 +46,18 @@ struct RankPlace {
     std::optional<NumaNode> node = {};  // whose cores and memory the rank uses; absent: any
 };
 
+struct Order;
+
 class Runner {
   public:
     // Loads the weights. places: one per rank, in rank order. Throws what devices throw; the first failure of
     // any rank.
     Runner(std::shared_ptr<const Model> model, std::vector<RankPlace> places, const RunnerShape& shape,
            const ProgressCallback& progress = {});
+    // One rank of several processes: shares of all of them. The first process's runner has the others do what
+    // it does (orders.h).
+    Runner(std::shared_ptr<const Model> model, RankPlace place, const RunnerShape& shape,
+           std::vector<Share> shares, std::shared_ptr<Processes> crew, const ProgressCallback& progress = {});
     ~Runner();
     Runner(const Runner&) = delete;
     Runner& operator=(const Runner&) = delete;
@@ -88,6 +95,10 @@ class Runner {
     struct Rank;
     void check(const Step& step, int64_t outputs) const;
     bool layered() const;
+    void prepare(std::vector<RankPlace> places, const ProgressCallback& progress);
+    void announce(const Order& order);
+    void bring_logits(Rank& rank, const Step& step, std::span<float> logits);
+    void refuse_crew(const char* what) const;
     void split(const Step& step, int parts);
     uint64_t replay_key(size_t part) const;
     void step_on(Rank& rank);
@@ -107,7 +118,9 @@ class Runner {
     };
     std::vector<StepPart> parts_;
     size_t part_count_ = 1;
-    std::vector<float> read_;  // rows on their way to a reader
+    std::vector<float> read_;          // rows on their way to a reader
+    std::shared_ptr<Processes> crew_;  // null: all ranks are in this process
+    std::vector<Share> shares_;        // of all ranks
     std::vector<std::unique_ptr<Rank>> ranks_;
     std::unique_ptr<ThreadTeam> team_;  // one member per rank; absent for a lone rank
     std::atomic<bool> failed_{false};   // a rank failed: nothing more is run

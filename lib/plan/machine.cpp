@@ -118,6 +118,20 @@ Machine find_machine(const std::string& name_or_path) {
     return parse_machine(text.str(), name_or_path);
 }
 
+Machine machine_of_processes(std::vector<MachineDevice> devices, bool one_machine) {
+    // Between machines: assumed, as of a 100 Gbit/s network.
+    const MachineLink network{"network", 20.0, 10e9};
+    Machine m = live_machine(1, DeviceKind::cpu);
+    m.name = one_machine ? "processes on this machine" : "processes on several machines";
+    m.links.assign(devices.size() * devices.size(), one_machine ? shared_memory : network);
+    for (size_t i = 0; i < devices.size(); ++i) {
+        devices[i].name = fmt::format("process:{}", i);
+        m.links[i * (devices.size() + 1)] = MachineLink{};
+    }
+    m.devices = std::move(devices);
+    return m;
+}
+
 int node_of(int rank, int ranks, const std::vector<NumaNode>& nodes) {
     if (nodes.size() < 2 || size_t(ranks) < nodes.size()) return -1;
     return int(size_t(rank) * nodes.size() / size_t(ranks));

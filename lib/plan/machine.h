@@ -58,6 +58,8 @@ std::string machine_json(const Machine& machine);
 // This computer's processors as `ranks` equal devices of the given kind, sharing cores and memory. With
 // nodes, rank r has the memory of node node_of(r, ranks, nodes).
 Machine live_machine(int ranks, DeviceKind kind = DeviceKind::cpu, const std::vector<NumaNode>& nodes = {});
+// Devices of processes, one each, on one machine or on several.
+Machine machine_of_processes(std::vector<MachineDevice> devices, bool one_machine);
 // The place of a rank's node in `nodes`: as many ranks on each, as nearly as may be. -1: it is bound to none.
 int node_of(int rank, int ranks, const std::vector<NumaNode>& nodes);
 
