@@ -233,6 +233,15 @@ int Http::bind() {
         port_ = server_.bind_to_any_port(settings_.host);
     else if (!server_.bind_to_port(settings_.host, port_))
         port_ = -1;
+    // The library lets five connections wait to be accepted; of a crowd the others would be lost or late.
+    visit_descriptors([&](int fd) {
+        int listening = 0;
+        socklen_t length = sizeof listening;
+        if (port_ > 0 && local_port(fd) == port_ &&
+            getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &length) == 0 && listening != 0)
+            listen(fd, 1024);
+        return true;
+    });
     return port_;
 }
 
