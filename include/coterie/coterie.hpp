@@ -2,7 +2,9 @@
 // Header-only; see coterie.h for what everything means.
 #pragma once
 #include <algorithm>
+#include <cstddef>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,6 +14,8 @@
 #include "coterie/coterie.h"
 
 namespace coterie {
+// The library has classes of these names too; in a program that links the archive they must not meet.
+inline namespace wrapper {
 
 class Error : public std::exception {
   public:
@@ -115,6 +119,33 @@ class Generation {
         check([&](coterie_error* e) { return coterie_generation_next(get(), &event, timeout_ms, e); });
         return event.kind != COTERIE_EVENT_NONE;
     }
+    // For loops: over all events up to and without FINISHED. Each lives until the loop's next turn.
+    class Iterator {
+      public:
+        using iterator_category = std::input_iterator_tag;
+        using value_type = coterie_event;
+        using difference_type = std::ptrdiff_t;
+        using pointer = const coterie_event*;
+        using reference = const coterie_event&;
+        Iterator() = default;
+        explicit Iterator(Generation* generation) : generation_(generation) { ++*this; }
+        reference operator*() const { return event_; }
+        pointer operator->() const { return &event_; }
+        Iterator& operator++() {
+            generation_->next(event_);
+            if (event_.kind == COTERIE_EVENT_FINISHED) generation_ = nullptr;
+            return *this;
+        }
+        void operator++(int) { ++*this; }
+        bool operator==(const Iterator& other) const { return generation_ == other.generation_; }
+        bool operator!=(const Iterator& other) const { return generation_ != other.generation_; }
+
+      private:
+        Generation* generation_ = nullptr;
+        coterie_event event_ = COTERIE_EVENT_INIT;
+    };
+    Iterator begin() { return Iterator(this); }
+    Iterator end() { return Iterator(); }
     // All text to the end: of TOKEN and CONTENT events.
     std::string text() {
         std::string result;
@@ -264,4 +295,5 @@ class Engine {
     std::unique_ptr<coterie_engine, Deleter<coterie_engine, coterie_engine_destroy>> handle_;
 };
 
+}  // namespace wrapper
 }  // namespace coterie

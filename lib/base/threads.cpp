@@ -67,17 +67,27 @@ int usable_cores() {
 ThreadTeam::ThreadTeam(int threads, bool pin) {
     const int n = threads > 0 ? threads : usable_cores();
     std::vector<int> cores = pin ? allowed_cores(nullptr) : std::vector<int>{};
-    for (int member = 1; member < n; ++member) {
-        workers_.emplace_back([this, member] { work(member); });
-        if (pin) {
-            cpu_set_t set;
-            CPU_ZERO(&set);
-            CPU_SET(cores[size_t(member) % cores.size()], &set);
-            pthread_setaffinity_np(workers_.back().native_handle(), sizeof set, &set);
+    try {
+        for (int member = 1; member < n; ++member) {
+            workers_.emplace_back([this, member] { work(member); });
+            if (pin) {
+                cpu_set_t set;
+                CPU_ZERO(&set);
+                CPU_SET(cores[size_t(member) % cores.size()], &set);
+                pthread_setaffinity_np(workers_.back().native_handle(), sizeof set, &set);
+            }
         }
+    } catch (...) {  // no memory, or no thread: those that run must not outlive this
+        {
+            std::lock_guard lock(mutex_);
+            stop_.store(true);
+            epoch_.fetch_add(1);
+        }
+        wake_.notify_all();
+        for (auto& worker : workers_) worker.join();
+        throw;
     }
 }
-
 ThreadTeam::~ThreadTeam() {
     {
         std::lock_guard lock(mutex_);

@@ -38,6 +38,23 @@ RunnerShape runner_shape(const Plan& plan) {
     return shape;
 }
 
+// What is being handled, as a Failure; without memory for its sentence, with a word that needs none.
+static Failure current_failure() noexcept {
+    try {
+        try {
+            throw;
+        } catch (const Failure& failure) {
+            return failure;
+        } catch (const std::bad_alloc&) {
+            return {Status::out_of_memory, "the host's memory is used up; ask for less or free something"};
+        } catch (const std::exception& error) {
+            return {Status::internal, error.what()};
+        }
+    } catch (...) {
+    }
+    return {Status::out_of_memory, "out of memory"};
+}
+
 Engine::Engine(std::shared_ptr<const Model> model, std::shared_ptr<const text::Tokenizer> tokenizer,
                EngineOptions options, const ProgressCallback& progress)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)), options_(std::move(options)) {
@@ -182,7 +199,7 @@ void Engine::between_steps(std::function<void()> task) {
 
 void Engine::work() {
     const auto end = [](auto& generations, const Failure& failure) {
-        for (auto& [generation, request] : generations) generation->finish(FinishReason::failed, {}, failure);
+        for (auto& [generation, request] : generations) generation->fail(failure);
         generations.clear();
     };
     bool stalled = false;
@@ -208,15 +225,16 @@ void Engine::work() {
             }
             if (lost_) end(arrived, *lost_);
         }
-        for (auto& [generation, request] : arrived)
-            scheduler_->submit(std::move(generation), std::move(request));
+        for (auto& [generation, request] : arrived) try {
+                scheduler_->submit(generation, std::move(request));
+            } catch (...) {
+                generation->finish(FinishReason::failed, {}, current_failure());
+            }
         for (auto& task : tasks) task();
         try {
             stalled = !scheduler_->step();
-        } catch (const Failure& failure) {
-            lose(failure);
-        } catch (const std::exception& error) {
-            lose(Failure(Status::internal, error.what()));
+        } catch (...) {
+            lose(current_failure());
         }
         std::lock_guard lock(mutex_);
         statistics_ = scheduler_->statistics();
@@ -225,15 +243,23 @@ void Engine::work() {
 
 // A step failed: what ran is over, and nothing new is taken.
 void Engine::lose(const Failure& failure) {
-    log_line(options_.log, LogLevel::error, failure.message());
     scheduler_->fail_all(failure);
-    const std::string reason = fmt::format("the engine is lost ({}); create a new one", failure.message());
+    std::string reason = "engine is lost";  // short enough to need no memory
+    try {
+        reason = fmt::format("the engine is lost ({}); create a new one", failure.message());
+    } catch (const std::bad_alloc&) {
+    }
+    Failure lost(Status::device_lost, std::move(reason));
     {
         std::lock_guard lock(mutex_);
         state_ = EngineState::lost;
-        lost_ = Failure(Status::device_lost, reason);
+        lost_ = std::move(lost);
     }
-    tell({EngineEvent::Kind::state, EngineState::lost, reason});
+    try {
+        log_line(options_.log, LogLevel::error, failure.message());
+        tell({EngineEvent::Kind::state, EngineState::lost, state_reason()});
+    } catch (const std::bad_alloc&) {
+    }
 }
 
 EngineState Engine::state() const {

@@ -84,6 +84,14 @@ void Generation::finish(FinishReason reason, std::string stop_string, std::optio
     changed_.notify_all();
 }
 
+void Generation::fail(const Failure& failure) noexcept {
+    try {
+        finish(FinishReason::failed, {}, failure);
+    } catch (const std::bad_alloc&) {
+        finish(FinishReason::failed, {}, Failure(failure.status(), "out of memory"));
+    }
+}
+
 void Generation::set_statistics(const GenerationStatistics& statistics) {
     std::lock_guard lock(mutex_);
     statistics_ = statistics;

@@ -109,6 +109,8 @@ class Generation {
     void push(Piece piece);
     void push_progress(int64_t computed);  // takes the place of one that nobody took yet
     void finish(FinishReason reason, std::string stop_string = {}, std::optional<Failure> failure = {});
+    // Finishes it with the failure: even when there is no memory for its sentence.
+    void fail(const Failure& failure) noexcept;
     void set_statistics(const GenerationStatistics& statistics);
     bool cancel_wanted() const { return cancelled_.load(std::memory_order_relaxed); }
 

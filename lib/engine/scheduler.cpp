@@ -311,7 +311,10 @@ void Scheduler::read(const std::vector<Part>& parts) {
 
 void Scheduler::fail_all(const Failure& failure) {
     for (SequenceList* list : {&running_, &waiting_})
-        for (auto& s : *list) finish(*s, FinishReason::failed, {}, failure);
+        for (auto& s : *list) {
+            s->generation->fail(failure);
+            finish(*s, FinishReason::failed);
+        }
     sweep();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <new>
 #include <string>
 
 #include "device/cpu/weight.h"
@@ -85,10 +86,16 @@ void Packer::work() {
         drop_current_.store(false, std::memory_order_relaxed);
         for (int64_t e = 0; e < weight.experts && !drop_current_.load(std::memory_order_relaxed); ++e) {
             lock.unlock();
-            const bool spare = weight.packed(e) || memory_to_spare();
-            if (spare && weight.claim(e)) {
-                weight.pack(e, {0, weight.shape.groups()}, &drop_current_);
-                weight.finish(e);
+            bool spare = false;
+            try {
+                spare = weight.packed(e) || memory_to_spare();
+                if (spare && weight.claim(e)) {
+                    weight.pack(e, {0, weight.shape.groups()}, &drop_current_);
+                    weight.finish(e);
+                }
+            } catch (
+                const std::bad_alloc&) {  // as good as none to spare: the rest stays as it is in the file
+                spare = false;
             }
             lock.lock();
             if (!spare) {
