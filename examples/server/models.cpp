@@ -12,7 +12,7 @@ namespace server {
 
 struct PoolEntry {
     enum class State { loading, ready };
-    std::string path;
+    std::string path;  // and the name: see key_of
     LoadedModel loaded;
     State state = State::loading;
     int uses = 0;
@@ -60,6 +60,16 @@ ModelPool::~ModelPool() {
     changed_.notify_all();
     reaper_.join();
 }
+
+namespace {
+
+// Models made of the same file differ in template, system text and parameters, so each name is loaded for
+// itself.
+std::string key_of(const Facts& facts) {
+    return facts.path + "\n" + facts.name;
+}
+
+}  // namespace
 
 ModelPool::EntryPointer ModelPool::find(const std::string& path) const {
     for (const EntryPointer& entry : entries_)
@@ -219,7 +229,7 @@ ModelPool::Lease ModelPool::acquire(const std::string& name, std::optional<doubl
     };
     std::unique_lock lock(mutex_);
     for (;;) {
-        EntryPointer entry = find(known.path);
+        EntryPointer entry = find(key_of(known));
         if (entry) {
             if (entry->state == PoolEntry::State::loading) {
                 wait(lock, gone);
@@ -237,7 +247,7 @@ ModelPool::Lease ModelPool::acquire(const std::string& name, std::optional<doubl
             return Lease(this, entry, elapsed());
         }
         const auto leaving = std::find_if(entries_.begin(), entries_.end(),
-                                          [&](const EntryPointer& e) { return e->path == known.path; });
+                                          [&](const EntryPointer& e) { return e->path == key_of(known); });
         if (leaving != entries_.end()) {
             if ((*leaving)->uses == 0) {
                 entry = *leaving;
@@ -256,7 +266,7 @@ ModelPool::Lease ModelPool::acquire(const std::string& name, std::optional<doubl
         }
         placing_ = true;
         entry = std::make_shared<PoolEntry>();
-        entry->path = known.path;
+        entry->path = key_of(known);
         entry->loaded.facts = known;
         entry->keep_alive = keep_alive.value_or(settings_.keep_alive);
         try {
@@ -290,7 +300,7 @@ void ModelPool::unload(const std::string& name) {
     const Facts known = facts(name);
     {
         std::lock_guard lock(mutex_);
-        if (const EntryPointer entry = find(known.path)) entry->leaving = true;
+        if (const EntryPointer entry = find(key_of(known))) entry->leaving = true;
     }
     changed_.notify_all();
 }

@@ -187,6 +187,10 @@ def test_a_template_that_was_given_is_used(own):
         context = post(own, "/api/generate", model=name, prompt="Hi", stream=False).json()["context"]
         text = post(own, "/detokenize", model=name, tokens=context).json()["content"]
         assert text.startswith("[system] Be brief.\n[user] Hi\n<think>")
+    # The same file under another name, both loaded: each keeps its own template.
+    assert post(own, "/api/create", model="other", stream=False, template="{{ messages[0].content }}!", **{"from": "mine"}).ok
+    assert post(own, "/apply-template", model="other", messages=messages).json()["prompt"] == "Hi!"
+    assert post(own, "/apply-template", model="mine", messages=messages).json()["prompt"] == "[user] Hi\n<think>"
     assert post(own, "/apply-template", model="tiny", messages=messages).json()["prompt"].startswith("<|im_start|>")
 
 
