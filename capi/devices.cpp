@@ -7,6 +7,7 @@
 
 #include "base/threads.h"
 #include "device/cpu/isa.h"
+#include "device/cuda_backend.h"
 #include "guard.h"
 
 using namespace coterie;
@@ -33,6 +34,37 @@ HostMemory host_memory() {
     return memory;
 }
 
+// GPUs that can be used, and what keeps others from being used.
+void add_cuda(nlohmann::ordered_json& list, nlohmann::ordered_json& missing) {
+    std::string why;
+    CudaBackend* backend = cuda_backend(&why);
+    if (!backend) {
+        missing.push_back({{"name", "cuda"}, {"reason", why}});
+        return;
+    }
+    const CudaFacts facts = backend->facts();
+    for (const std::string& reason : facts.missing) missing.push_back({{"name", "cuda"}, {"reason", reason}});
+    for (const CudaDeviceFacts& d : facts.devices) {
+        const std::string name = fmt::format("cuda:{}", d.number);
+        if (!d.why_not.empty()) {
+            missing.push_back({{"name", name}, {"reason", d.why_not}});
+            continue;
+        }
+        nlohmann::ordered_json peers = nlohmann::ordered_json::array();
+        for (const int peer : d.peers) peers.push_back(fmt::format("cuda:{}", peer));
+        list.push_back({{"name", name},
+                        {"model", d.name},
+                        {"compute_capability", fmt::format("{}.{}", d.major, d.minor)},
+                        {"multiprocessors", d.multiprocessors},
+                        {"total_bytes", d.total_bytes},
+                        {"free_bytes", d.free_bytes},
+                        {"pci", d.pci},
+                        {"peers", std::move(peers)},
+                        {"driver", facts.driver},
+                        {"runtime", facts.runtime}});
+    }
+}
+
 nlohmann::ordered_json devices() {
     nlohmann::ordered_json isas = nlohmann::ordered_json::array();
     for (const cpu::Isa isa : cpu::usable_isas()) isas.push_back(cpu::isa_name(isa));
@@ -46,13 +78,31 @@ nlohmann::ordered_json devices() {
                     {"total_bytes", memory.total},
                     {"free_bytes", memory.available}});
     nlohmann::ordered_json missing = nlohmann::ordered_json::array();
-    missing.push_back({{"name", "cuda"}, {"reason", "this version of Coterie has no CUDA backend"}});
+    add_cuda(list, missing);
     return {{"devices", std::move(list)}, {"missing", std::move(missing)}};
+}
+
+std::string cuda_line(const nlohmann::ordered_json& d) {
+    std::string peers;
+    for (const auto& peer : d["peers"])
+        peers += (peers.empty() ? ", reaches " : ", ") + peer.get<std::string>();
+    return fmt::format(
+        "{}: {}, compute capability {}, {} multiprocessors, {:.1f} of {:.1f} GiB free, PCI {}{}; "
+        "driver for CUDA {}, runtime {}\n",
+        d["name"].get<std::string>(), d["model"].get<std::string>(),
+        d["compute_capability"].get<std::string>(), d["multiprocessors"].get<int>(),
+        double(d["free_bytes"].get<uint64_t>()) / (1 << 30),
+        double(d["total_bytes"].get<uint64_t>()) / (1 << 30), d["pci"].get<std::string>(), peers,
+        d["driver"].get<std::string>(), d["runtime"].get<std::string>());
 }
 
 std::string devices_text(const nlohmann::ordered_json& all) {
     std::string text;
     for (const auto& d : all["devices"]) {
+        if (!d.contains("isa")) {
+            text += cuda_line(d);
+            continue;
+        }
         std::string isas;
         for (const auto& isa : d["usable_isas"]) isas += (isas.empty() ? "" : ", ") + isa.get<std::string>();
         text += fmt::format(

@@ -14,7 +14,6 @@ namespace coterie::cuda {
 namespace {
 
 constexpr uint64_t staging_bytes = uint64_t(8) << 20;
-constexpr int oldest_major = 7;
 
 class CudaBuffer final : public Buffer {
   public:

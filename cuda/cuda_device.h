@@ -19,6 +19,8 @@
 
 namespace coterie::cuda {
 
+constexpr int oldest_major = 7;  // compute capability
+
 struct CudaOptions {
     int device = 0;
     bool graphs = true;       // replay() records

@@ -112,8 +112,9 @@ void CudaDevice::linear_many(std::span<const Projection> projections, Rows x) {
 
 void CudaDevice::gate_up(Rows y, const Weight& gate, const Weight& up, Rows x, Activation activation,
                          Rows scratch) {
-    // Weights of different types share no kernel.
-    if (held(gate).type != held(up).type) return Device::gate_up(y, gate, up, x, activation, scratch);
+    // Weights of different types share no kernel; for several rows two passes are as good.
+    if (held(gate).type != held(up).type || x.rows > 1)
+        return Device::gate_up(y, gate, up, x, activation, scratch);
     COTERIE_CHECK(gate.in == up.in && gate.out == up.out && up.experts == 1);
     Product p;
     p.up = held(up);

@@ -199,61 +199,38 @@ void write_high(const Format& f, const uint8_t u[32], std::byte* to) {
     std::memcpy(to, words, size_t(high_bytes(f)));
 }
 
-int64_t rounded_up(int64_t value, int64_t to) {
-    return (value + to - 1) / to * to;
-}
-
 }  // namespace
 
 Packing::Packing(const WeightSource& source)
-    : type(source.type),
-      format(format_of(source.type)),
+    : row(row_layout(source.type, source.columns, source.gather)),
+      format(format_of(row.type)),
       in(source.in()),
       out(source.out()),
       experts(source.experts()),
       file_type_(source.type),
       file_in_(source.file_in),
       columns_(source.columns) {
-    if (format.bits == 0) {
-        // Types without a packed form are multiplied as F16, and looked up as F32, which is exact.
-        if (type != Type::F32 && type != Type::F16 && type != Type::BF16)
-            type = source.gather ? Type::F32 : Type::F16;
-        stride = int32_t(rounded_up(in, 8));
-        row_bytes_[0] = stride * int64_t(type == Type::F32 ? 4 : 2);
-    } else {
+    if (format.bits > 0)
         for (const Range& range : columns_)
             for (int64_t g = range.begin / group_columns; g < range.end / group_columns; ++g)
                 kept_.push_back(g);
-        groups = int32_t(kept_.size());
-        if (super_bytes(format) > 0) {
-            if (columns_.size() == 1 && groups > 0) {
-                lead = int32_t(kept_[0] % 8);
-                shift = 3;
-                for (int64_t s = kept_.front() / 8; s <= kept_.back() / 8; ++s) supers_.push_back(s);
-            } else {
-                for (const int64_t g : kept_) supers_.push_back(g / 8);
-            }
-            super_blocks = int32_t(supers_.size());
-        }
-        row_bytes_[0] = int64_t(groups) * code_bytes(format);
-        row_bytes_[1] = int64_t(groups) * high_bytes(format);
-        row_bytes_[2] = int64_t(groups) * scale_bytes(format);
-        row_bytes_[3] = int64_t(super_blocks) * super_bytes(format);
-    }
+    for (int64_t s = 0; s < row.super_blocks; ++s)
+        supers_.push_back(row.shift > 0 ? kept_[0] / 8 + s : kept_[size_t(s)] / 8);
+    int64_t at = 0;
     for (int plane = 0; plane < planes; ++plane) {
-        offset_[plane] = bytes_;
-        bytes_ += rounded_up(row_bytes_[plane] * out * experts, 256);
+        offset_[plane] = at;
+        at += plane_bytes(row, plane, out * experts);
     }
 }
 
 int64_t Packing::bytes_of_row() const {
     int64_t sum = 0;
-    for (const int64_t bytes : row_bytes_) sum += bytes;
+    for (const int64_t bytes : row.bytes) sum += bytes;
     return sum;
 }
 
 void Packing::pack_floats(const std::byte* file_row, std::byte* to) const {
-    std::memset(to, 0, size_t(row_bytes_[0]));
+    std::memset(to, 0, size_t(row.bytes[0]));
     const TypeTraits& file = traits(file_type_);
     if (!file.quantised) {
         for (const Range& range : columns_) {
@@ -269,8 +246,8 @@ void Packing::pack_floats(const std::byte* file_row, std::byte* to) const {
         for (int64_t c = range.begin; c < range.end; ++c) {
             const float value = values[size_t(c)];
             const uint16_t bits = float_to_half(value);
-            const size_t bytes = type == Type::F32 ? 4 : 2;
-            std::memcpy(to, type == Type::F32 ? static_cast<const void*>(&value) : &bits, bytes);
+            const size_t bytes = row.type == Type::F32 ? 4 : 2;
+            std::memcpy(to, row.type == Type::F32 ? static_cast<const void*>(&value) : &bits, bytes);
             to += bytes;
         }
 }
@@ -296,12 +273,12 @@ Packed Packing::view(uint8_t* data) const {
     p.in = int32_t(in);
     p.out = int32_t(out);
     p.experts = int32_t(experts);
-    p.groups = groups;
-    p.super_blocks = super_blocks;
-    p.lead = lead;
-    p.shift = shift;
-    p.stride = stride;
-    p.type = type;
+    p.groups = int32_t(row.groups);
+    p.super_blocks = int32_t(row.super_blocks);
+    p.lead = int32_t(row.lead);
+    p.shift = int32_t(row.shift);
+    p.stride = int32_t(row.stride);
+    p.type = row.type;
     return p;
 }
 

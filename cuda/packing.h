@@ -14,16 +14,14 @@ class Packing {
   public:
     explicit Packing(const WeightSource& source);
 
-    Type type;  // as it lies on the device
-    Format format;
-    int64_t in = 0, out = 0, experts = 0;
-    int32_t groups = 0, super_blocks = 0, lead = 0, shift = 0, stride = 0;
+    const RowLayout row;
+    const Format format;
+    const int64_t in, out, experts;
 
-    // Planes in the order codes, high, scales, supers. A float matrix has the first only.
-    static constexpr int planes = 4;
-    int64_t row_bytes(int plane) const { return row_bytes_[plane]; }
+    static constexpr int planes = RowLayout::planes;
+    int64_t row_bytes(int plane) const { return row.bytes[plane]; }
     int64_t offset(int plane) const { return offset_[plane]; }  // in the weight's memory
-    int64_t bytes() const { return bytes_; }
+    uint64_t bytes() const { return weight_bytes(row, out * experts); }
     int64_t bytes_of_row() const;
 
     // Packs a row of the file: to[plane] is row_bytes(plane) long.
@@ -39,7 +37,7 @@ class Packing {
     std::vector<Range> columns_;
     std::vector<int64_t> kept_;    // groups of the file's row
     std::vector<int64_t> supers_;  // super-blocks of the file's row, one per entry of the plane
-    int64_t row_bytes_[planes] = {}, offset_[planes] = {}, bytes_ = 0;
+    int64_t offset_[planes] = {};
 };
 
 }  // namespace coterie::cuda

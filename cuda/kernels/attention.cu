@@ -46,6 +46,7 @@ __global__ void __launch_bounds__(threads) attend_kernel(AttentionWork w) {
 
     float4 sum[pieces] = {};
     float most = lowest, total = 0;
+#pragma unroll 1
     for (int32_t base = begin; base < end; base += slots) {
         const int32_t j = base + slot;
         const bool on = j < end;
@@ -55,6 +56,7 @@ __global__ void __launch_bounds__(threads) attend_kernel(AttentionWork w) {
         if (on) {
             page = page_of(c, w.step, span.sequence, j);
             vector = int64_t(j % c.page_tokens) * c.kv_heads + kv_head;
+#pragma unroll 2
             for (int i = lane * 4; i < c.key_dim; i += 32) {
                 const float4 k =
                     load_four(c.key_type, page + c.keys, page + c.key_scales, vector, c.key_dim, i);

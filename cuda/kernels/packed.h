@@ -17,86 +17,10 @@
 #pragma once
 #include <cstdint>
 
+#include "device/cuda_layout.h"
 #include "quant/type.h"
 
 namespace coterie::cuda {
-
-enum class Scales : uint8_t {
-    none,
-    half,       // F16 D
-    half_min,   // F16 D, F16 -M
-    exponent,   // a byte e: D = 2^(e - 128)
-    super,      // int8 s: D = d s
-    super_min,  // uint8 s and t: D = d s, M = m t
-    super16,    // int8 s for the first and second 16 columns: D = d s
-};
-
-struct Format {
-    int bits = 0;  // of u; 0: not packed
-    Scales scales = Scales::none;
-    int offset = 0;
-    bool table = false;  // u is an index; the value is the table's
-};
-
-constexpr Format format_of(Type type) {
-    switch (type) {
-        case Type::Q4_0:
-            return {4, Scales::half, 8, false};
-        case Type::Q4_1:
-            return {4, Scales::half_min, 0, false};
-        case Type::Q5_0:
-            return {5, Scales::half, 16, false};
-        case Type::Q5_1:
-            return {5, Scales::half_min, 0, false};
-        case Type::Q8_0:
-            return {8, Scales::half, 0, false};
-        case Type::Q3_K:
-            return {4, Scales::super16, 4, false};
-        case Type::Q4_K:
-            return {4, Scales::super_min, 0, false};
-        case Type::Q5_K:
-            return {5, Scales::super_min, 0, false};
-        case Type::Q6_K:
-            return {6, Scales::super16, 32, false};
-        case Type::IQ4_NL:
-            return {4, Scales::half, 0, true};
-        case Type::IQ4_XS:
-            return {4, Scales::super, 0, true};
-        case Type::MXFP4:
-            return {4, Scales::exponent, 0, true};
-        default:
-            return {};
-    }
-}
-
-constexpr int group_columns = 32;
-constexpr int code_bytes(Format f) {
-    return f.bits == 8 ? 32 : 16;
-}
-constexpr int high_bytes(Format f) {
-    return f.bits == 5 ? 4 : f.bits == 6 ? 8 : 0;
-}
-constexpr int scale_bytes(Format f) {
-    switch (f.scales) {
-        case Scales::half_min:
-            return 4;
-        case Scales::half:
-        case Scales::super_min:
-        case Scales::super16:
-            return 2;
-        case Scales::exponent:
-        case Scales::super:
-            return 1;
-        case Scales::none:
-            break;
-    }
-    return 0;
-}
-constexpr int super_bytes(Format f) {
-    return f.scales == Scales::super_min                              ? 4
-           : f.scales == Scales::super || f.scales == Scales::super16 ? 2
-                                                                      : 0;
-}
 
 struct Packed {
     const uint8_t *codes = nullptr, *high = nullptr, *scales = nullptr, *supers = nullptr;

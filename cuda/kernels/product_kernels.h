@@ -3,10 +3,10 @@
 // product: `lanes` lanes share an output and stride over its groups of 32 columns (packed: 16 or 32 bytes of
 // codes each, so neighbouring lanes read neighbouring pieces) or over pieces of 4 columns (floats). A warp
 // makes 32 / lanes outputs, a block of 4 warps four times as many. One row of activations, or up to 8 in one
-// pass over the weights. Grid (outputs, rows or choices). Bytes: the weight once per pass; activations come
-// from L1. FLOPs: 2 per weight and row. Bound by memory bandwidth at one row. combined: a block makes 32 /
-// lanes outputs of one row; its warps take the choices in turn and add up through shared memory in the order
-// of the choices, so that sums are repeatable. Grid (outputs, rows).
+// pass over the weights; with `up` one row, or a choice. Grid (outputs, rows or choices). Bytes: the weight
+// once per pass; activations come from L1. FLOPs: 2 per weight and row. Bound by memory bandwidth at one row.
+// combined: a block makes 32 / lanes outputs of one row; its warps take the choices in turn and add up
+// through shared memory in the order of the choices, so that sums are repeatable. Grid (outputs, rows).
 #pragma once
 #include "cuda/kernels/activations.h"
 #include "cuda/kernels/groups.h"
@@ -25,7 +25,7 @@ __device__ __forceinline__ void dot(float (&sums)[most_rows], const Packed& w, i
     if constexpr (is_packed(type)) {
         const int4* x = reinterpret_cast<const int4*>(p.rounded.codes) + first * w.groups * 2;
         const RoundedScale* scales = p.rounded.scales + first * w.groups;
-#pragma unroll 2
+#pragma unroll(most_rows == 1 ? 2 : 1)
         for (int g = lane; g < w.groups; g += p.lanes) {
             int codes[8];
             load_codes<type>(w, row * w.groups + g, codes);
@@ -135,12 +135,9 @@ cudaError_t launch_rows(const Product& p, cudaStream_t stream) {
 
 template <Type type>
 cudaError_t launch_product(const Product& p, cudaStream_t stream) {
-    const bool one = p.y.rows == 1 || p.choices.experts;
-    if (p.up.codes)
-        return one ? launch_rows<type, 1, true>(p, stream)
-                   : launch_rows<type, most_product_rows, true>(p, stream);
-    return one ? launch_rows<type, 1, false>(p, stream)
-               : launch_rows<type, most_product_rows, false>(p, stream);
+    if (p.up.codes) return launch_rows<type, 1, true>(p, stream);
+    return p.y.rows == 1 || p.choices.experts ? launch_rows<type, 1, false>(p, stream)
+                                              : launch_rows<type, most_product_rows, false>(p, stream);
 }
 
 template <Type type>

@@ -189,7 +189,7 @@ void add_bench_command(CLI::App& app, Action& action) {
                   "File with a prompt to complete for --drafts instead of the built-in ones");
     c->add_option("-r,--repeat", a->repeat, "Runs of each test");
     c->add_option("-t,--threads", a->threads, "Threads (0: all usable cores)");
-    c->add_option("--devices", a->devices, "cpu, cpu:N or reference");
+    c->add_option("--devices", a->devices, "cpu, cpu:N, cuda, cuda:0,1 or reference");
     c->add_option("--isa", a->isa, "Instruction set of the CPU: avx512, avx2, portable");
     add_cache_types(*c, a->key_type, a->value_type);
     add_host_options(*c, a->host_experts, a->device_memory);

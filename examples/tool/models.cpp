@@ -66,7 +66,7 @@ void add_model_commands(CLI::App& app, Action& action) {
     CLI::App* c = app.add_subcommand("logits", "Logits of every position, to compare with other engines");
     c->add_option("model", a->model, "GGUF file")->required();
     c->add_option("--tokens", a->tokens, "Token ids: 1,2,3")->required();
-    c->add_option("--device,--devices", a->device, "cpu, cpu:N or reference");
+    c->add_option("--device,--devices", a->device, "cpu, cpu:N, cuda, cuda:0,1 or reference");
     c->add_option("--isa", a->isa, "Instruction set of the CPU: avx512, avx2, portable");
     c->add_option("-t,--threads", a->threads, "Threads (0: all usable cores)");
     c->add_option("--chunk", a->chunk, "Tokens per step (0: all at once)");

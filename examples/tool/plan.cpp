@@ -43,7 +43,7 @@ void add_plan_command(CLI::App& app, Action& action) {
     c->add_option(
         "--machine", a->machine,
         "4xv100-32g, 4x3090, 2x3090, 1xh200, 1x4090-64g, 2-socket-cpu, or a JSON file (default: this one)");
-    c->add_option("--devices", a->devices, "Of this machine: cpu, cpu:N");
+    c->add_option("--devices", a->devices, "Of this machine: cpu, cpu:N, cuda, cuda:0,1");
     c->add_option("-c,--ctx", a->context, "Tokens of context of one sequence (0: what fits, at most 8192)");
     c->add_option("--parallel", a->parallel, "Sequences at once");
     add_cache_types(*c, a->key_type, a->value_type);

@@ -205,7 +205,8 @@ typedef int (*coterie_engine_event_fn)(void* user, const coterie_engine_event* e
 typedef struct coterie_engine_options {
     uint32_t struct_size;
     int32_t threads;         /* of the CPU device; 0: all usable cores */
-    const char* devices;     /* NULL or "cpu"; "cpu:4": four CPU ranks; "reference": float64, for checking */
+    const char* devices;     /* NULL or "cpu"; "cpu:4": four CPU ranks; "cuda": every GPU, "cuda:0,1":
+                                these (not verified on hardware yet); "reference": float64, for checking */
     const char* isa;         /* of the CPU device: "avx512", "avx2", "portable"; NULL: the best there is */
     int64_t context_tokens;  /* of one sequence; 0: what fits, at most 8192 */
     int32_t parallel;        /* sequences that run at once; 0: 1 */

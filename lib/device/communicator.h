@@ -19,6 +19,8 @@ class Communicator {
     virtual void send(Rows x, int to) = 0;
     virtual void receive(Rows x, int from) = 0;
     virtual void abort() noexcept = 0;
+    // Whether its calls may be recorded (Device::replay): no host thread takes part in them.
+    virtual bool can_record() const { return size() == 1; }
 
     // Makes room at once for sums and gathers of so many numbers from this rank, and for messages it sends,
     // so that a step needs none. staging_bytes() tells what this rank's calls hold. Here: nothing of its own.

@@ -11,8 +11,8 @@
 namespace coterie {
 
 struct DeviceRequest {
-    std::string
-        devices;  // "" = "cpu": a rank for each memory node; "cpu:4": four; "reference", "reference:4"
+    std::string devices;  // "" = "cpu": a rank for each memory node; "cpu:4": four; "reference",
+                          // "reference:4"; "cuda": every GPU; "cuda:0,2": these
     std::string isa;
     int32_t threads = 0;  // of all CPU ranks together; 0: all usable cores
     Mode mode = Mode::automatic;

@@ -215,7 +215,7 @@ void Runner::step_on(Rank& rank) {
         rank.device->begin(parts_[part].step);
         const uint64_t key = replay_key(part);
         // What the calls refer to keeps its place for as long as the runner lives.
-        if (key != 0)
+        if (key != 0 && rank.communicator->can_record())
             rank.device->replay(key, [this, &rank, part, outputs] { forward(rank, part, outputs); });
         else
             forward(rank, part, outputs);

@@ -86,6 +86,17 @@ uint64_t cgroup_free() {
     return limit - std::min(limit, used);
 }
 
+// What this computer's host has, for ranks on it and beside GPUs.
+MachineHost live_host() {
+    uint64_t total = meminfo("MemTotal:"), free = std::min(meminfo("MemAvailable:"), cgroup_free());
+    if (total == 0) total = free = 4 * GiB;  // no /proc: a guess that lets small models run
+    // Some stays for everything else on the machine.
+    free -= std::min(free, std::min(2 * GiB, total / 16));
+    const int cores = usable_cores();
+    // Assumed, not measured: what a core of a server draws, and its multiply-adds at 8 bits.
+    return {total, free, std::min(10e9 * cores, 100e9), 60e9 * cores, shared_memory};
+}
+
 }  // namespace
 
 const char* kind_name(DeviceKind kind) {
@@ -140,17 +151,14 @@ int node_of(int rank, int ranks, const std::vector<NumaNode>& nodes) {
 Machine live_machine(int ranks, DeviceKind kind, const std::vector<NumaNode>& nodes) {
     if (ranks < 1 || ranks > 64)
         fail(Status::invalid_argument, "{} ranks were asked for; 1 to 64 can be had", ranks);
-    uint64_t total = meminfo("MemTotal:"), free = std::min(meminfo("MemAvailable:"), cgroup_free());
-    if (total == 0) total = free = 4 * GiB;  // no /proc: a guess that lets small models run
-    // Some stays for everything else on the machine.
-    free -= std::min(free, std::min(2 * GiB, total / 16));
-    const int cores = usable_cores();
-    // Assumed, not measured: what a core of a server draws, and its multiply-adds at 8 bits.
-    const double bandwidth = std::min(10e9 * cores, 100e9), rate = 60e9 * cores;
-    MachineDevice device{
-        kind_name(kind), kind, total / uint64_t(ranks), free / uint64_t(ranks), bandwidth / ranks,
-        rate / ranks,    5.0};
-    MachineHost host{total, free, bandwidth, rate, shared_memory};
+    const MachineHost host = live_host();
+    MachineDevice device{kind_name(kind),
+                         kind,
+                         host.total_bytes / uint64_t(ranks),
+                         host.free_bytes / uint64_t(ranks),
+                         host.bandwidth / ranks,
+                         host.matrix_rate / ranks,
+                         5.0};
     Machine m = equal("this machine", ranks, device, shared_memory, host);
     if (ranks == 1) m.devices[0].name = kind_name(kind);
     for (int rank = 0; rank < ranks; ++rank) {
@@ -164,6 +172,30 @@ Machine live_machine(int ranks, DeviceKind kind, const std::vector<NumaNode>& no
         // Not more than there is in all: a cgroup may allow less than the nodes have.
         d.free_bytes = std::min(d.free_bytes, (n.free_bytes - n.free_bytes / 16) / uint64_t(here));
     }
+    return m;
+}
+
+Machine live_cuda_machine(const CudaFacts& facts, const std::vector<int>& which) {
+    Machine m;
+    m.name = "this machine";
+    for (const int number : which) {
+        const auto found = std::find_if(facts.devices.begin(), facts.devices.end(),
+                                        [&](const CudaDeviceFacts& d) { return d.number == number; });
+        if (found == facts.devices.end())
+            fail(Status::unsupported, "there is no cuda:{}; `coterie devices` lists what this machine has",
+                 number);
+        if (!found->why_not.empty())
+            fail(Status::unsupported, "cuda:{} ({}) cannot be used: {}", number, found->name, found->why_not);
+        // What the driver and the libraries take when a context is first used.
+        const uint64_t own = std::min(found->free_bytes, 300 * MiB);
+        m.devices.push_back({fmt::format("cuda:{}", number), DeviceKind::cuda, found->total_bytes,
+                             found->free_bytes - own, found->bandwidth > 0 ? found->bandwidth : 500e9,
+                             found->matrix_rate > 0 ? found->matrix_rate : 50e12, 3.0});
+    }
+    m.links.assign(m.devices.size() * m.devices.size(), pcie_without_p2p);
+    for (size_t i = 0; i < m.devices.size(); ++i) m.links[i * (m.devices.size() + 1)] = MachineLink{};
+    m.host = live_host();
+    m.host.link = pcie_to_host;
     return m;
 }
 

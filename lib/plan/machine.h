@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/numa.h"
+#include "device/cuda_backend.h"
 
 namespace coterie {
 
@@ -62,5 +63,7 @@ Machine live_machine(int ranks, DeviceKind kind = DeviceKind::cpu, const std::ve
 Machine machine_of_processes(std::vector<MachineDevice> devices, bool one_machine);
 // The place of a rank's node in `nodes`: as many ranks on each, as nearly as may be. -1: it is bound to none.
 int node_of(int rank, int ranks, const std::vector<NumaNode>& nodes);
+// These GPUs of this computer; which: their numbers.
+Machine live_cuda_machine(const CudaFacts& facts, const std::vector<int>& which);
 
 }  // namespace coterie

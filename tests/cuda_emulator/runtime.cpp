@@ -394,6 +394,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
              : attribute == cudaDevAttrComputeCapabilityMinor       ? world().machine.minor
              : attribute == cudaDevAttrMultiProcessorCount          ? 8
              : attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin ? 96 << 10
+             : attribute == cudaDevAttrClockRate                    ? 1500000
+             : attribute == cudaDevAttrMemoryClockRate              ? 877000
+             : attribute == cudaDevAttrGlobalMemoryBusWidth         ? 4096
                                                                     : 0;
     return cudaSuccess;
 }
