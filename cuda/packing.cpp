@@ -173,10 +173,11 @@ void read_super(Type type, const std::byte* row, int64_t index, std::byte* to) {
     std::memcpy(to, factors, size_t(n) * 2);
 }
 
-void write_codes(const Format& f, const uint8_t u[32], std::byte* to) {
-    uint8_t bytes[32] = {};
+void write_codes(const Format& f, const uint8_t u[32], std::byte* to, size_t groups) {
+    uint8_t bytes[16] = {};
     if (f.bits == 8) {
-        std::memcpy(bytes, u, 32);
+        std::memcpy(bytes, u, 16);
+        std::memcpy(to + 16 * groups, u + 16, 16);
     } else if (f.table) {
         for (int c = 0; c < 32; ++c) {
             const int half = c / 16, word = c % 16 / 4,
@@ -186,7 +187,7 @@ void write_codes(const Format& f, const uint8_t u[32], std::byte* to) {
     } else {
         for (int i = 0; i < 16; ++i) bytes[i] = uint8_t((u[i] & 15) | (u[16 + i] & 15) << 4);
     }
-    std::memcpy(to, bytes, size_t(code_bytes(f)));
+    std::memcpy(to, bytes, 16);
 }
 
 void write_high(const Format& f, const uint8_t u[32], std::byte* to) {
@@ -256,7 +257,7 @@ void Packing::pack(const std::byte* file_row, std::byte* const to[planes]) const
     if (format.bits == 0) return pack_floats(file_row, to[0]);
     for (size_t i = 0; i < kept_.size(); ++i) {
         const Group g = read_group(file_type_, file_row, kept_[i]);
-        write_codes(format, g.codes, to[0] + i * size_t(code_bytes(format)));
+        write_codes(format, g.codes, to[0] + i * 16, kept_.size());
         if (high_bytes(format) > 0) write_high(format, g.codes, to[1] + i * size_t(high_bytes(format)));
         std::memcpy(to[2] + i * size_t(scale_bytes(format)), g.scales, size_t(scale_bytes(format)));
     }

@@ -16,9 +16,9 @@ __device__ __forceinline__ uint8_t* page_of(const CacheLayer& c, const StepView&
 __device__ __forceinline__ float4 load_four(Type type, const uint8_t* numbers, const uint8_t* scales,
                                             int64_t vector, int32_t dim, int32_t i) {
     const int64_t at = vector * dim + i;
-    if (type == Type::F32) return *reinterpret_cast<const float4*>(numbers + at * 4);
+    if (type == Type::F32) return load_whole(reinterpret_cast<const float4*>(numbers + at * 4));
     if (type == Type::F16) {
-        const uint2 bits = *reinterpret_cast<const uint2*>(numbers + at * 2);
+        const uint2 bits = load_whole(reinterpret_cast<const uint2*>(numbers + at * 2));
         return make_float4(half_value(uint16_t(bits.x)), half_value(uint16_t(bits.x >> 16)),
                            half_value(uint16_t(bits.y)), half_value(uint16_t(bits.y >> 16)));
     }

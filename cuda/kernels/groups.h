@@ -17,14 +17,17 @@ __device__ __forceinline__ uint32_t looked_up(uint32_t nibbles) {
     return pick_bytes(low, high, 0x3210u | ((nibbles & 0x8888u) >> 1));
 }
 
-// Words of the signed codes of group `index` (of all rows), before the offset: columns 4w .. 4w + 3.
+// Words of the signed codes of a group, before the offset: columns 4w .. 4w + 3. row: expert * out + row of
+// the matrix; group: of the row.
 template <Type type>
-__device__ __forceinline__ void load_codes(const Packed& w, int64_t index, int (&codes)[8]) {
+__device__ __forceinline__ void load_codes(const Packed& w, int64_t row, int group, int (&codes)[8]) {
     constexpr Format f = format_of(type);
-    const uint4 low = reinterpret_cast<const uint4*>(w.codes)[f.bits == 8 ? 2 * index : index];
+    const int64_t index = row * w.groups + group;
+    const int64_t piece = f.bits == 8 ? index + row * w.groups : index;
+    const uint4 low = load_whole(reinterpret_cast<const uint4*>(w.codes) + piece);
     const uint32_t words[4] = {low.x, low.y, low.z, low.w};
     if constexpr (f.bits == 8) {
-        const uint4 rest = reinterpret_cast<const uint4*>(w.codes)[2 * index + 1];
+        const uint4 rest = load_whole(reinterpret_cast<const uint4*>(w.codes) + piece + w.groups);
         const uint32_t more[4] = {rest.x, rest.y, rest.z, rest.w};
 #pragma unroll
         for (int i = 0; i < 4; ++i) codes[i] = int(words[i]), codes[4 + i] = int(more[i]);
@@ -46,7 +49,7 @@ __device__ __forceinline__ void load_codes(const Packed& w, int64_t index, int (
             for (int i = 0; i < 8; ++i) codes[i] |= int((high >> i & 0x01010101u) << 4);
         }
         if constexpr (f.bits == 6) {
-            const uint2 high = reinterpret_cast<const uint2*>(w.high)[index];
+            const uint2 high = load_whole(reinterpret_cast<const uint2*>(w.high) + index);
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 codes[i] |= int((high.x >> (2 * i) & 0x03030303u) << 4);
@@ -61,7 +64,6 @@ struct Factors {
     float first, second, minimum;
 };
 
-// row: expert * out + row of the matrix; group: of the row.
 template <Type type>
 __device__ __forceinline__ Factors load_factors(const Packed& w, int64_t row, int group) {
     constexpr Format f = format_of(type);
@@ -96,12 +98,13 @@ __device__ __forceinline__ Factors load_factors(const Packed& w, int64_t row, in
     }
 }
 
-// The product of a group with the same group of a row of activations.
+// The product of a group with the same group of a row of activations: 16 columns at x, 16 at x + groups.
 template <Type type>
 __device__ __forceinline__ float group_product(const int (&codes)[8], const Factors& f, const int4* x,
-                                               const RoundedScale& scale) {
+                                               int groups, const RoundedScale& scale_at) {
     constexpr Format format = format_of(type);
-    const int4 a = x[0], b = x[1];
+    const RoundedScale scale = load_whole(&scale_at);
+    const int4 a = load_whole(x), b = load_whole(x + groups);
     const int words[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
     int first = 0, second = 0;
 #pragma unroll
@@ -116,6 +119,20 @@ __device__ __forceinline__ float group_product(const int (&codes)[8], const Fact
         return scale.d * (f.first * float(first + second) - f.minimum * float(scale.sums[0] + scale.sums[1]));
     else
         return scale.d * f.first * float(first + second);
+}
+
+// Four weights of a floating-point matrix, the first a multiple of four: in one piece, as rows are padded.
+template <Type type>
+__device__ __forceinline__ float4 four_weights(const Packed& w, int64_t index) {
+    if constexpr (type == Type::F32) {
+        return load_whole(reinterpret_cast<const float4*>(w.codes) + index / 4);
+    } else {
+        const uint2 bits = load_whole(reinterpret_cast<const uint2*>(w.codes) + index / 4);
+        const auto value = [](uint32_t b) {
+            return type == Type::F16 ? half_value(uint16_t(b)) : bfloat_value(uint16_t(b));
+        };
+        return make_float4(value(bits.x), value(bits.x >> 16), value(bits.y), value(bits.y >> 16));
+    }
 }
 
 // One weight of a floating-point matrix.

@@ -141,6 +141,16 @@ __device__ __forceinline__ float warp_max(float value) {
     return lanes_max(value, 32);
 }
 
+// A load of up to 16 bytes in one piece; the address is a multiple of the size.
+template <typename T>
+__device__ __forceinline__ T load_whole(const T* at) {
+#if COTERIE_EMULATED
+    return emulator::read_whole(at);
+#else
+    return *at;
+#endif
+}
+
 // --- bytes
 // c + the sum over four bytes of a times b, signed.
 __device__ __forceinline__ int dp4a(int a, int b, int c) {

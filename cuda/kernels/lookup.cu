@@ -16,7 +16,7 @@ __device__ __forceinline__ void decode_group(float* to, const Packed& w, int64_t
                                              float scale) {
     constexpr Format f = format_of(type);
     int codes[8];
-    load_codes<type>(w, row * w.groups + group, codes);
+    load_codes<type>(w, row, group, codes);
     const Factors factors = load_factors<type>(w, row, group);
     for (int i = 0; i < 32; ++i) {
         const int code = int8_t(codes[i / 4] >> (8 * (i & 3))) - f.offset;

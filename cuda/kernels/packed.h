@@ -1,9 +1,9 @@
 // How weights lie on a device. Quantised ones are packed in groups of 32 columns, planes apart, so that a
 // warp reads each plane in 16-byte pieces:
 //
-//   codes   [experts][out][groups]: 16 bytes for 4, 5 and 6 bits, 32 for 8 bits. Byte i of 16 holds column i
-//           (low nibble) and column 16 + i (high). For types with a table, 16-bit piece p of word w holds
-//           columns 16p + 4w .. 16p + 4w + 3 instead, a nibble each.
+//   codes   [experts][out][groups]: 16 bytes; byte i holds column i (low nibble) and column 16 + i (high). For
+//           types with a table, 16-bit piece p of word w holds columns 16p + 4w .. 16p + 4w + 3 instead, a
+//           nibble each. 8 bits: [experts][out][2][groups], 16 columns each.
 //   high    5 bits: a word; bit 8b + w is bit 4 of column 4w + b. 6 bits: two words; bits 8b + 2w of word h
 //           are bits 4 and 5 of column 16h + 4w + b.
 //   scales  per group, by Scales.
@@ -39,7 +39,7 @@ struct RoundedScale {
     int16_t sums[2];
 };
 struct Rounded {
-    int8_t* codes = nullptr;         // [rows][groups * 32]
+    int8_t* codes = nullptr;         // [rows][2][groups]: 16 columns each
     RoundedScale* scales = nullptr;  // [rows][groups]
     int32_t groups = 0;              // of a row
 };

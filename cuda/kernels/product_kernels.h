@@ -28,28 +28,28 @@ __device__ __forceinline__ void dot(float (&sums)[most_rows], const Packed& w, i
 #pragma unroll(most_rows == 1 ? 2 : 1)
         for (int g = lane; g < w.groups; g += p.lanes) {
             int codes[8];
-            load_codes<type>(w, row * w.groups + g, codes);
+            load_codes<type>(w, row, g, codes);
             const Factors factors = load_factors<type>(w, row, g);
 #pragma unroll
             for (int r = 0; r < most_rows; ++r)
                 if (r < rows) {
                     const int64_t at = int64_t(r) * w.groups + g;
-                    sums[r] += group_product<type>(codes, factors, x + 2 * at, scales[at]);
+                    sums[r] +=
+                        group_product<type>(codes, factors, x + at + r * w.groups, w.groups, scales[at]);
                 }
         }
     } else {
         const float* x = p.x.data + first * p.x.stride;
         const int64_t base = row * w.stride;
         for (int i = lane * 4; i < w.in; i += p.lanes * 4) {
-            float weights[4];
-#pragma unroll
-            for (int j = 0; j < 4; ++j) weights[j] = float_weight<type>(w, base + i + j);
+            const float4 four = four_weights<type>(w, base + i);
+            const float weights[4] = {four.x, four.y, four.z, four.w};
 #pragma unroll
             for (int r = 0; r < most_rows; ++r)
                 if (r < rows) {
                     const float* from = x + r * p.x.stride + i;
                     if (p.aligned && i + 4 <= w.in) {
-                        const float4 v = *reinterpret_cast<const float4*>(from);
+                        const float4 v = load_whole(reinterpret_cast<const float4*>(from));
                         sums[r] += weights[0] * v.x + weights[1] * v.y + weights[2] * v.z + weights[3] * v.w;
                     } else {
                         for (int j = 0; j < 4 && i + j < w.in; ++j) sums[r] += weights[j] * from[j];

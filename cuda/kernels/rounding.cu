@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(threads) round_kernel(Rounded to, View x, bool
     const bool inside = group < to.groups;
     float4 v = make_float4(0, 0, 0, 0);
     const float* from = x.data + row * x.stride + group * group_columns + part * 4;
-    if (inside && aligned) v = *reinterpret_cast<const float4*>(from);
+    if (inside && aligned) v = load_whole(reinterpret_cast<const float4*>(from));
     if (inside && !aligned) v = make_float4(from[0], from[1], from[2], from[3]);
     const float most = lanes_max(fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w))), 8);
     // Below this the quotient would leave the range of F32; such numbers are as good as zero.
@@ -31,7 +31,8 @@ __global__ void __launch_bounds__(threads) round_kernel(Rounded to, View x, bool
     if (!inside) return;
     const uint32_t bytes = (q[0] & 255) | (q[1] & 255) << 8 | (q[2] & 255) << 16 | uint32_t(q[3] & 255) << 24;
     const int64_t at = row * to.groups + group;
-    reinterpret_cast<uint32_t*>(to.codes)[at * 8 + part] = bytes;
+    reinterpret_cast<uint32_t*>(
+        to.codes)[(row * to.groups * 2 + part / 4 * to.groups + group) * 4 + (part & 3)] = bytes;
     if (part == 0) to.scales[at] = RoundedScale{d, {int16_t(sum), int16_t(other)}};
 }
 

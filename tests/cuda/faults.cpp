@@ -12,7 +12,7 @@ namespace {
 
 std::unique_ptr<Device> emulated() {
     cuda::CudaOptions options;
-    options.deadline_s = 0.5;
+    options.deadline_s = 4;
     return std::make_unique<cuda::CudaDevice>(options);
 }
 

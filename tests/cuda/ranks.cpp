@@ -103,7 +103,7 @@ TEST_CASE("a lost or hanging GPU ends a run of several, and nobody hangs", "[ran
     for (const bool hangs : {false, true}) {
         CAPTURE(hangs);
         fake::reset(three(5));
-        const auto runner = on_gpus(model, {Mode::tensor, 2}, 0.5);
+        const auto runner = on_gpus(model, {Mode::tensor, 2}, 4);
         golden::Sequence sequence(*runner);
         (void)sequence.append({1, 2, 3});
         if (hangs)

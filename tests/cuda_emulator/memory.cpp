@@ -53,6 +53,10 @@ char* arena() {
     return address;
 }
 
+void copy(void* to, const void* from, unsigned bytes) {
+    std::memcpy(to, from, bytes);
+}
+
 int& current_device() {
     static int device = 0;
     return device;

@@ -91,7 +91,9 @@ void give_way();
 int lane();
 void* dynamic_shared();
 void* static_shared(const void* tag, size_t bytes);
-// Told before an atomic access; absent without the access checker.
+// Told before an atomic access or one in a piece; absent without the access checker.
+void note_read(const void* memory, unsigned bytes) __attribute__((weak));
+void copy(void* to, const void* from, unsigned bytes);
 void note_atomic(void* memory, unsigned bytes) __attribute__((weak));
 void note_fence() __attribute__((weak));
 
@@ -140,6 +142,19 @@ inline uint32_t ballot(uint32_t mask, int predicate, Place place) {
     Vote r{predicate, 0};
     meet(mask, &r, &vote_exchange, "vote", place);
     return r.ballot;
+}
+
+// A load that the compiler must not take to pieces where the access checker looks on.
+template <typename T>
+__forceinline__ T read_whole(const T* at) {
+#if defined(__SANITIZE_THREAD__)
+    T value;
+    if (note_read) note_read(at, sizeof(T));
+    copy(&value, at, sizeof(T));
+    return value;
+#else
+    return *at;
+#endif
 }
 
 template <typename T, typename Change>

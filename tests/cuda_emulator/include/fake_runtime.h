@@ -18,7 +18,7 @@ struct Machine {
     Mode mode = Mode::lazy;
     uint64_t seed = 1;
     bool peers = true;          // devices may reach each other's memory
-    double deadlock_ms = 3000;  // how long a wait may see nothing happen
+    double deadlock_ms = 20000;  // how long a wait may see nothing happen
 };
 void reset(const Machine& machine);
 
