@@ -4,6 +4,8 @@
 // nothing, the second pass over the part comes from L1. Bytes: 4 (read) + 4 (written) per element, and 4 + 4
 // more with an added row. 3 FLOPs per element; bound by latency at one row, by bandwidth at many.
 // elementwise: a thread takes 4 elements, `threads` apart. Bytes: 8 or 12 per element. Bound by latency.
+#include <algorithm>
+
 #include "cuda/kernels/activations.h"
 #include "cuda/kernels/elements.h"
 #include "cuda/kernels/kernel_language.h"
@@ -80,7 +82,7 @@ __global__ void __launch_bounds__(element_threads) select_rows_kernel(View y, Vi
 cudaError_t norm(const Norm& n, cudaStream_t stream) {
     const int width = n.x.width / n.parts;
     if (n.x.rows == 0 || width == 0) return cudaSuccess;
-    const unsigned warps = min(int(parts_of(width, 4 * 32)), most_warps);
+    const unsigned warps = std::min(int(parts_of(width, 4 * 32)), most_warps);
     return launch({dim3(unsigned(n.x.rows * n.parts)), dim3(32 * warps), 0, stream, "norm"}, norm_kernel, n);
 }
 

@@ -8,6 +8,8 @@
 // combined: a block makes 32 / lanes outputs of one row; its warps take the choices in turn and add up
 // through shared memory in the order of the choices, so that sums are repeatable. Grid (outputs, rows).
 #pragma once
+#include <algorithm>
+
 #include "cuda/kernels/activations.h"
 #include "cuda/kernels/groups.h"
 #include "cuda/kernels/kernel_language.h"
@@ -142,7 +144,7 @@ cudaError_t launch_product(const Product& p, cudaStream_t stream) {
 
 template <Type type>
 cudaError_t launch_combined(const Product& p, cudaStream_t stream) {
-    const int warps = min(p.choices.used, most_combine_warps);
+    const int warps = std::min(p.choices.used, most_combine_warps);
     return launch({dim3(parts_of(p.w.out, 32 / p.lanes), unsigned(p.y.rows)), dim3(unsigned(warps) * 32), 0,
                    stream, "combined product"},
                   combined_kernel<type>, p);
