@@ -73,6 +73,7 @@ struct World {
     std::map<std::string, uint64_t> calls;
     int live_events = 0, live_graphs = 0;
     uint64_t number = 0, random = 1;
+    bool begun = false;  // there is a machine, perhaps without devices
 };
 World& world() {
     static World world;
@@ -109,6 +110,7 @@ void begin(const Machine& machine) {
     w.live_events = w.live_graphs = 0;
     w.number = 0;
     w.machine = machine;
+    w.begun = true;
     w.devices.assign(size_t(machine.devices), {});
     w.random = machine.seed * 0x9e3779b97f4a7c15u | 1;
     for (int d = 0; d < machine.devices; ++d) {
@@ -130,7 +132,7 @@ DeviceState& state(int device) {
 // Counts the call, and answers planted faults and lost devices.
 cudaError_t enter(const char* call, int device) {
     World& w = world();
-    if (w.devices.empty()) begin(Machine{});
+    if (!w.begun) begin(Machine{});
     ++w.calls[call];
     for (Fault& fault : w.faults)
         if ((fault.device < 0 || fault.device == device) && fault.call == call && fault.nth > 0 &&
