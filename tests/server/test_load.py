@@ -61,9 +61,11 @@ def wait_for(condition, seconds=60):
 
 
 @pytest.fixture(scope="module")
-def loaded(start, folder):
+def loaded(start, folder, tmp_path_factory):
+    # A store of its own: some of the changed bodies make models. Pulls stay on this machine, whatever they ask for.
     server = start("--models-dir", str(folder), "--parallel", "4", "--ctx", "512", "--max-queue", "1000",
-                   "--registry", "http://127.0.0.1:1")  # pulls stay on this machine, whatever a body is changed to
+                   "--registry", "http://127.0.0.1:1",
+                   COTERIE_MODELS=str(tmp_path_factory.mktemp("own")))
     assert requests.post(server.url + "/api/generate", json={"model": "thinker"}).ok
     return server
 
