@@ -127,6 +127,8 @@ void Answer::fit_context() {
                         tokens, q.model, most - 1),
             "exceed_context_size_error");
     int64_t& limit = q.sampling.options.max_tokens;
+    // With a context that moves on, a model that repeats itself would never end.
+    if (limit == 0 && (q.sampling.options.flags & COTERIE_SHIFT_CONTEXT)) limit = 10 * most;
     if (most < lease_->context) limit = limit > 0 ? std::min(limit, most - tokens) : most - tokens;
 }
 
