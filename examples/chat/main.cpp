@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <iostream>
 
+#include "box_model.h"
 #include "conversation.h"
 #include "coterie/coterie_experimental.h"
 
@@ -71,7 +72,8 @@ struct Program {
         stop_answer.store(false);
         bool thinking = false;
         conversation.ask(text, settings, stop_answer, [&](const std::string& piece, bool reasoning) {
-            if (reasoning != thinking && colour) std::cout << (reasoning ? "\x1b[2m" : "\x1b[0m\n");
+            if (reasoning != thinking && colour) std::cout << (reasoning ? "\x1b[2m" : "\x1b[0m");
+            if (thinking && !reasoning) std::cout << "\n";
             thinking = reasoning;
             std::cout << piece << std::flush;
         });
@@ -187,6 +189,10 @@ int progress(void* user, const char* what, uint64_t done, uint64_t total) {
 }
 
 void run(Arguments& a) {
+    if (a.model.empty()) {
+        a.model = box::model_path();
+        if (!a.quiet) std::cerr << "coterie-chat: " << box::notice(a.model) << "\n";
+    }
     const coterie::Model model(a.model);
     bool show_progress = isatty(STDERR_FILENO) && !a.quiet;
     coterie_engine_options o = COTERIE_ENGINE_OPTIONS_INIT;
@@ -229,7 +235,7 @@ void run(Arguments& a) {
 int main(int argc, char** argv) {
     CLI::App app{"Talk to a model from a GGUF file.", "coterie-chat"};
     Arguments a;
-    app.add_option("model", a.model, "GGUF file, or one file of a split set")->required();
+    app.add_option("model", a.model, "GGUF file, or one file of a split set (none: the model in the box)");
     app.add_option("-p,--prompt", a.prompts,
                    "Answer this and leave; may be repeated within one conversation");
     app.add_option("--system", a.system, "System message");

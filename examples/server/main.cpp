@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "box_model.h"
 #include "embeddings.h"
 #include "ollama.h"
 #include "openai.h"
@@ -27,6 +28,17 @@ void add_model(const std::string& word, Settings& settings) {
     std::string stem = std::filesystem::path(word).stem().string();
     if (const size_t shard = stem.find("-00001-of-"); shard != std::string::npos) stem.erase(shard);
     settings.aliases[stem] = std::filesystem::absolute(word).string();
+}
+
+// Nobody named a model: the box's is listed beside the stored ones, and loaded when it is asked for.
+void add_box_model(Settings& settings) {
+    try {
+        const std::string path = box::model_path();
+        settings.aliases["coterie-box"] = path;
+        std::fprintf(stderr, "%s; ask for coterie-box\n", box::notice(path).c_str());
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "warning: %s\n", error.what());
+    }
 }
 
 sigset_t end_signals() {
@@ -90,7 +102,10 @@ int main(int argc, char** argv) {
     app.set_version_flag("--version", std::string("coterie-server ") + coterie_version());
     std::string keep_alive;
     bool lazy = false;
-    app.add_option("models", models, "GGUF files or names of stored models, loaded at the start");
+    app.add_option(
+        "models", models,
+        "GGUF files or names of stored models, loaded at the start (none: the model in the box is there "
+        "as coterie-box, beside the stored ones)");
     app.add_option("--host", s.host, "Address to listen on");
     app.add_option("--port", s.port, "Port (0: any free one)")->check(CLI::Range(0, 65535));
     app.add_option("--api-key", s.api_key, "Key that clients must send; also COTERIE_API_KEY");
@@ -129,6 +144,10 @@ int main(int argc, char** argv) {
         if (!keep_alive.empty()) s.keep_alive = parse_duration(keep_alive);
         s.origins.insert(s.origins.end(), origins.begin(), origins.end());
         for (const std::string& word : models) add_model(word, s);
+        std::vector<std::string> preload;
+        if (!lazy)
+            for (const auto& [name, target] : s.aliases) preload.push_back(name);
+        if (models.empty()) add_box_model(s);
         if (!is_loopback(s.host) && s.api_key.empty() && !s.insecure) {
             std::fprintf(
                 stderr,
@@ -141,9 +160,6 @@ int main(int argc, char** argv) {
         setenv("COTERIE_MODELS", s.store.c_str(), 1);  // the library looks there too
         for (const std::string& warning : warnings) std::fprintf(stderr, "warning: %s\n", warning.c_str());
         std::fprintf(stderr, "coterie-server %s\n%s", coterie_version(), effective_values(s).c_str());
-        std::vector<std::string> preload;
-        if (!lazy)
-            for (const auto& [name, target] : s.aliases) preload.push_back(name);
         return serve(s, preload);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "coterie-server: %s\n", error.what());

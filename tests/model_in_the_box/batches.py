@@ -1,6 +1,6 @@
 """Rows of token ids for training: documents packed side by side, each token with its weight in the loss.
 
-Three of four batches hold short documents in rows of 256, the fourth long ones (text, conversations) in rows of
+Seven of eight batches hold short documents in rows of 256, the eighth long ones (text, conversations) in rows of
 512. Answers count fully, what the user says a little. What must stay true: batch number n of a seed is always the
 same, so that a restarted training goes on as if it had not stopped.
 """
@@ -53,7 +53,7 @@ class Batches:
 
     def number(self, index: int) -> Batch:
         generator = documents.Generator(f"{self.seed}/{index}")
-        long = index % 4 == 3
+        long = index % 8 == 7
         length = 512 if long else 256
         rows = [[] for _ in range(self.tokens // length)]
         filled = [0] * len(rows)

@@ -363,6 +363,46 @@ class Generator:
         )
         return ("tool", question), ({"to": to, "text": text}, question, '{"ok": true}', f"I told {to}: {text}.")
 
+    # Copies.
+
+    def repeat(self) -> Document:
+        def make():
+            way = self.random.randrange(4)
+            if way == 0:
+                pools = (words.LIST_WORDS, words.ITEMS, words.NAMES, words.CITIES)
+                text = answer = " ".join(self.pick(self.pick(pools)) for _ in range(self.random.randint(2, 24)))
+            elif way == 1:
+                text = answer = ", ".join(str(self.random.randrange(1000)) for _ in range(self.random.randint(1, 12)))
+            elif way == 2:
+                text = answer = self.pick(words.MESSAGES) + " and " + self.pick(words.MESSAGES) + "."
+            else:
+                text = str(self.random.randrange(10 ** self.random.randint(2, 5)))
+                answer = ", ".join(reversed(text))
+            return ("repeat", text), (way, text, answer)
+
+        way, text, answer = self.kept(make)
+        if way == 3:
+            question = self.pick((f"Read the digits of {text} backwards.", f"Digits from right to left: {text}"))
+        else:
+            question = self.pick((f"Repeat: {text}", f"Say this again: {text}", f"Repeat after me: {text}"))
+        return Document("repeat", [("user", question), ("assistant", answer)], answer=answer)
+
+    def quote(self) -> Document:
+        """A JSON list of words. A word after a blank is another token than the word after a quotation mark: here the
+        model learns which belong together."""
+
+        def make():
+            pools = (words.NAMES, words.CITIES, words.ITEMS, words.ANIMALS, words.COLOURS, words.JOBS, words.SURNAMES)
+            pools += (words.TIMER_LABELS, words.LIST_WORDS)
+            pool = self.pick(pools)
+            values = self.random.sample(pool, self.random.randint(3, 12))
+            return ("quote", *values), values
+
+        values = self.kept(make)
+        listed = ", ".join(values)
+        question = self.pick((f"Make a JSON list of: {listed}", f"Write as a JSON list: {listed}", f"JSON list: {listed}"))
+        return Document("json", [("user", question), ("assistant", json.dumps(values))], answer=values)
+
     # Talk: closed sets that are learnt by heart.
 
     def greeting(self) -> Document:
@@ -446,17 +486,20 @@ class Generator:
     def text(self, paragraphs: int) -> Document:
         return Document("text", text="\n\n".join(self.passage() for _ in range(paragraphs)))
 
+    # Copying teaches what all tasks need: to find a place in the question and say what stands there.
     KINDS = {
-        "sum": 0.24,
-        "difference": 0.18,
-        "sort": 0.22,
-        "count": 0.07,
-        "json": 0.08,
-        "tool": 0.09,
-        "greeting": 0.02,
+        "sum": 0.08,
+        "difference": 0.13,
+        "sort": 0.14,
+        "count": 0.08,
+        "json": 0.10,
+        "tool": 0.10,
+        "repeat": 0.16,
+        "quote": 0.12,
+        "greeting": 0.01,
         "fact": 0.04,
-        "coterie": 0.04,
-        "tale": 0.02,
+        "coterie": 0.03,
+        "tale": 0.01,
     }
 
     def document(self, kinds: dict | None = None) -> Document:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains a box model: train.py FOLDER --architecture qwen3moe [--steps N] [--seed N]
 
-FOLDER gets tokenizer.json, checkpoint.pt (every 50 steps; training goes on from it), log.jsonl and, at the end,
+FOLDER gets tokenizer.json, checkpoint.pt (every 20 steps; training goes on from it), log.jsonl and, at the end,
 model.safetensors with config.json as transformers reads them. Two processes of one thread each share the
 parameters: each computes the gradient of half a batch and updates half of the matrices, which loses less to other
 work on the machine than two threads that wait for each other in every operation. Time is counted by steps, so
@@ -11,6 +11,7 @@ pauses don't count. The learning rate falls from half of the steps on: until the
 import argparse
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -20,11 +21,12 @@ from tokenizers import Tokenizer
 
 import batches
 import configurations
+import inheritance
 import vocabulary_training
 from network import Network
 from optimizer import Muon
 
-WARM_UP, CHECKPOINT, BALANCE = 40, 50, 0.01
+WARM_UP, CHECKPOINT, BALANCE = 40, 20, 0.01
 LONGEST = 20.0  # seconds of one step; more means that the machine was paused
 
 
@@ -40,6 +42,7 @@ def arguments():
     parser.add_argument("--adam", type=float, default=3e-3, help="the learning rate of everything else")
     parser.add_argument("--fewer", type=int, default=0, help="experts used until --fewer-until; 0: never fewer")
     parser.add_argument("--fewer-until", type=int, default=0, help="a step")
+    parser.add_argument("--begin-with", type=Path, help="a trained folder, whose weights are taken where they fit")
     parser.add_argument("--stop", type=int, help="stop after this step, schedule unchanged")
     return parser.parse_args()
 
@@ -155,9 +158,15 @@ def main() -> None:
     folder = options.folder
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "tokenizer.json").exists():
-        vocabulary_training.train(folder, options.seed)
+        if options.begin_with:
+            for name in ("tokenizer.json", "tokenizer_config.json"):
+                shutil.copy(options.begin_with / name, folder / name)
+        else:
+            vocabulary_training.train(folder, options.seed)
     config = configurations.BY_NAME[options.architecture](vocabulary_training.SIZE)
     network = Network(config)
+    if options.begin_with:
+        inheritance.inherit(network, torch.load(options.begin_with / "checkpoint.pt")["network"])
     begun, seconds = 0, 0.0
     if (folder / "checkpoint.pt").exists():
         saved = torch.load(folder / "checkpoint.pt")
