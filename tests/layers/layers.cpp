@@ -71,7 +71,11 @@ std::vector<std::string> objections(const Rules& rules) {
         for (const Source& source : sources_below(SOURCE_ROOT, folder))
             for (const Include& include : source.includes) {
                 const auto beside = std::filesystem::path(SOURCE_ROOT) / source.path;
-                const bool is_beside = std::filesystem::exists(beside.parent_path() / include.target);
+                // Programs may share headers that lie in examples/ itself.
+                const bool is_beside = std::filesystem::exists(beside.parent_path() / include.target) ||
+                                       (room_of(source.path) == "examples" &&
+                                        std::filesystem::exists(std::filesystem::path(SOURCE_ROOT) /
+                                                                "examples" / include.target));
                 if (const auto why = objection(rules, source.path, include, is_beside))
                     found.push_back(source.path + ":" + std::to_string(include.line) + ": " + include.target +
                                     " " + *why);
