@@ -43,19 +43,23 @@ __device__ __forceinline__ void dot(float (&sums)[most_rows], const Packed& w, i
     } else {
         const float* x = p.x.data + first * p.x.stride;
         const int64_t base = row * w.stride;
+#pragma unroll 1
         for (int i = lane * 4; i < w.in; i += p.lanes * 4) {
             const float4 four = four_weights<type>(w, base + i);
-            const float weights[4] = {four.x, four.y, four.z, four.w};
 #pragma unroll
             for (int r = 0; r < most_rows; ++r)
                 if (r < rows) {
                     const float* from = x + r * p.x.stride + i;
+                    float4 v = make_float4(0, 0, 0, 0);
                     if (p.aligned && i + 4 <= w.in) {
-                        const float4 v = load_whole(reinterpret_cast<const float4*>(from));
-                        sums[r] += weights[0] * v.x + weights[1] * v.y + weights[2] * v.z + weights[3] * v.w;
+                        v = load_whole(reinterpret_cast<const float4*>(from));
                     } else {
-                        for (int j = 0; j < 4 && i + j < w.in; ++j) sums[r] += weights[j] * from[j];
+                        v.x = from[0];
+                        if (i + 1 < w.in) v.y = from[1];
+                        if (i + 2 < w.in) v.z = from[2];
+                        if (i + 3 < w.in) v.w = from[3];
                     }
+                    sums[r] += four.x * v.x + four.y * v.y + four.z * v.z + four.w * v.w;
                 }
         }
     }
