@@ -218,9 +218,8 @@ void Engine::work() {
             statistics_.waiting += int64_t(arrived.size());
             if (stop_) {
                 lock.unlock();
-                const Failure destroyed(Status::cancelled, "the engine was destroyed");
-                scheduler_->fail_all(destroyed);
-                end(arrived, destroyed);
+                scheduler_->fail_all(destroyed_);
+                end(arrived, destroyed_);
                 return;  // tasks that nobody ran tell their callers by breaking their promise
             }
             if (lost_) end(arrived, *lost_);

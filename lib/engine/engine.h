@@ -104,6 +104,8 @@ class Engine {
     SchedulerStatistics statistics_;
     EngineState state_ = EngineState::ready;
     std::optional<Failure> lost_;
+    // Made beforehand: the end must not fail for want of memory.
+    const Failure destroyed_{Status::cancelled, "the engine was destroyed"};
     bool stop_ = false;
     std::thread thread_;
 };
