@@ -108,7 +108,7 @@ TEST_CASE("an engine refuses devices it doesn't know instead of taking others") 
     const coterie_status status = coterie_engine_create(model.get(), &o, &engine, &error);
     CHECK((status == COTERIE_INVALID_ARGUMENT || status == COTERIE_UNSUPPORTED));
     CHECK(engine == nullptr);
-    CHECK(std::string(error.message).find("cuda:7") != std::string::npos);
+    CHECK(std::string(error.message).find("cuda") != std::string::npos);
     o = COTERIE_ENGINE_OPTIONS_INIT;
     o.key_type = "q2_k";
     CHECK(coterie_engine_create(model.get(), &o, &engine, &error) == COTERIE_INVALID_ARGUMENT);
