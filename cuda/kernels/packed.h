@@ -1,7 +1,8 @@
 // How weights lie on a device. Quantised ones are packed in groups of 32 columns, planes apart, so that a
 // warp reads each plane in 16-byte pieces:
 //
-//   codes   [experts][out][groups]: 16 bytes; byte i holds column i (low nibble) and column 16 + i (high). For
+//   codes   [experts][out][groups]: 16 bytes; byte i holds column i (low nibble) and column 16 + i (high).
+//   For
 //           types with a table, 16-bit piece p of word w holds columns 16p + 4w .. 16p + 4w + 3 instead, a
 //           nibble each. 8 bits: [experts][out][2][groups], 16 columns each.
 //   high    5 bits: a word; bit 8b + w is bit 4 of column 4w + b. 6 bits: two words; bits 8b + 2w of word h

@@ -102,10 +102,10 @@ int main(int argc, char** argv) {
     app.set_version_flag("--version", std::string("coterie-server ") + coterie_version());
     std::string keep_alive;
     bool lazy = false;
-    app.add_option(
-        "models", models,
-        "GGUF files or names of stored models, loaded at the start (none: the model in the box is there "
-        "as coterie-box, beside the stored ones)");
+    app.add_option("models", models,
+                   "GGUF files or names of stored models, loaded at the start (none, and no --models-dir: "
+                   "the model in the "
+                   "box is there as coterie-box, beside the stored ones)");
     app.add_option("--host", s.host, "Address to listen on");
     app.add_option("--port", s.port, "Port (0: any free one)")->check(CLI::Range(0, 65535));
     app.add_option("--api-key", s.api_key, "Key that clients must send; also COTERIE_API_KEY");
@@ -147,7 +147,7 @@ int main(int argc, char** argv) {
         std::vector<std::string> preload;
         if (!lazy)
             for (const auto& [name, target] : s.aliases) preload.push_back(name);
-        if (models.empty()) add_box_model(s);
+        if (models.empty() && s.models_dir.empty()) add_box_model(s);
         if (!is_loopback(s.host) && s.api_key.empty() && !s.insecure) {
             std::fprintf(
                 stderr,

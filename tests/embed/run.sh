@@ -68,7 +68,7 @@ done
 
 # As a subdirectory the whole library is compiled once more. Its folder is beside the other build folders, where all paths
 # look the same to ccache, which then has the files.
-cmake -S "$source/examples/embed" -B "$scratch-subdirectory" -G Ninja -DCOTERIE_SOURCE="$source" -DCMAKE_BUILD_TYPE=Release \
+cmake -S "$source/examples/embed" -B "$scratch-subdirectory" -G Ninja -DCOTERIE_SOURCE="$source" -DCOTERIE_CUDA=off -DCMAKE_BUILD_TYPE=Release \
     >cmake.log 2>&1 || fail "subdirectory: $(tail -20 cmake.log)"
 cmake --build "$scratch-subdirectory" >cmake.log 2>&1 || fail "subdirectory: $(tail -20 cmake.log)"
 [[ ! -e $scratch-subdirectory/coterie/tests ]] || fail "a subdirectory builds the tests"

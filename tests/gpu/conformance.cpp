@@ -1,6 +1,7 @@
-// The plug-in on a real GPU, where there is one: `build/bin/test_gpu` holds every device against the reference device.
-// Elsewhere it says why it did not.
+// The plug-in on a real GPU, where there is one: `build/bin/test_gpu` holds every device against the
+// reference device. Elsewhere it says why it did not.
 #include "../device/conformance.h"
+
 #include "catch.h"
 #include "device/cuda_backend.h"
 

@@ -68,7 +68,8 @@ TEST_CASE("words for devices") {
     CHECK(machine("").devices.size() == 1);
     CHECK(machine("cpu:4").devices.size() == 4);
     CHECK(machine("reference").devices[0].kind == DeviceKind::reference);
-    for (const char* words : {"gpu", "cpu:", "cpu:0", "cpu:17", "cpu:-1", "cpu:2x", "cuda:x", "cuda:0,0", ":", "cpu 2"}) {
+    for (const char* words :
+         {"gpu", "cpu:", "cpu:0", "cpu:17", "cpu:-1", "cpu:2x", "cuda:x", "cuda:0,0", ":", "cpu 2"}) {
         CAPTURE(words);
         CHECK_THROWS_AS(machine(words), Failure);
     }

@@ -17,7 +17,7 @@ struct Machine {
     int major = 8, minor = 0;                 // compute capability
     Mode mode = Mode::lazy;
     uint64_t seed = 1;
-    bool peers = true;          // devices may reach each other's memory
+    bool peers = true;           // devices may reach each other's memory
     double deadlock_ms = 20000;  // how long a wait may see nothing happen
 };
 void reset(const Machine& machine);
