@@ -96,8 +96,8 @@ __global__ void __launch_bounds__(threads) attend_kernel(AttentionWork w) {
     // A part without keys has most = -inf everywhere; its factors are zero, not exp(-inf + inf).
     const bool empty = most == lowest;
     for (int s = 0; s < slots; ++s) total += empty ? 0.0f : total_of[s] * expf(most_of[s] - most);
-    const int64_t part = (row * w.heads + head) * w.splits + int64_t(blockIdx.z);
-    float* partial = whole ? nullptr : w.partial + part * partial_floats(c.value_dim);
+    float* partial =
+        w.partial + ((row * w.heads + head) * w.splits + int64_t(blockIdx.z)) * partial_floats(c.value_dim);
     for (int i = t; i < c.value_dim; i += threads) {
         float value = 0;
         for (int s = 0; s < slots && !empty; ++s)

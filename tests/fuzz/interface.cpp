@@ -77,7 +77,8 @@ class Calls {
     coterie_generation*& generation() { return generations_[byte() % places]; }
     template <typename Options>
     void spoil_size(Options& o) {
-        if (byte() % 32 == 0) o.struct_size = uint32_t(byte()) * 7;
+        // Never more than is there: what a host says it has, the library reads.
+        if (byte() % 32 == 0) o.struct_size = uint32_t(byte()) * 7 % (uint32_t(sizeof o) + 1);
     }
     std::vector<int32_t> tokens() {
         std::vector<int32_t> t(byte() % 40);
