@@ -255,45 +255,7 @@ struct Worker {
                l.key_dim + 64;
     }
 
-    // Tokens [first, first + tile_tokens) of the sequence, of which those below `end` exist, as F32.
-    void load(const Block& b, int64_t first, int64_t end) const {
-        const int32_t* pages = step.pages_of(*b.span);
-        const int32_t per_page = cache.shape.page_tokens;
-        const uint64_t key_bytes = cache.key_bytes(l), value_bytes = cache.value_bytes(l);
-        const Type key_type = cache.shape.key_type;
-        const int64_t count = std::min<int64_t>(tile_tokens, end - first);
-        if (cache.by_lanes) {
-            for (int64_t t = 0; t < count; t += lanes) {
-                const int64_t at = (first + t) % per_page;
-                const std::byte* from =
-                    cache.keys(layer, pages[(first + t) / per_page], b.kv_head) + uint64_t(at) * key_bytes;
-                float* to = keys + t * l.key_dim;
-                if (key_type == Type::Q8_0)
-                    elements.from_lanes8(to, reinterpret_cast<const uint8_t*>(from), l.key_dim);
-                else
-                    decode(elements, key_type, from, int64_t(l.key_dim) * lanes, to);
-            }
-        } else {
-            float* key = scores;  // free at this point, and at least as long
-            for (int64_t t = 0; t < count; ++t) {
-                decode(elements, key_type,
-                       cache.keys(layer, pages[(first + t) / per_page], b.kv_head) +
-                           uint64_t((first + t) % per_page) * key_bytes,
-                       l.key_dim, key);
-                float* to = keys + t / lanes * lanes * l.key_dim + t % lanes;
-                for (int64_t d = 0; d < l.key_dim; ++d) to[d * lanes] = key[d];
-            }
-        }
-        for (int64_t t = 0; t < count;) {
-            const int64_t at = (first + t) % per_page, n = std::min(count - t, per_page - at);
-            const std::byte* from =
-                cache.values(layer, pages[(first + t) / per_page], b.kv_head) + uint64_t(at) * value_bytes;
-            decode(elements, cache.shape.value_type, from, n * l.value_dim, values + t * l.value_dim);
-            t += n;
-        }
-    }
-
-    // Keys (of a token whose number is a multiple of 16) and values as they lie.
+    // Keys (of a token whose number is a multiple of 16, where keys lie by lanes) and values as they lie.
     const std::byte* keys_at(const Block& b, int64_t token) const {
         const int32_t per_page = cache.shape.page_tokens;
         return cache.keys(layer, step.pages_of(*b.span)[token / per_page], b.kv_head) +
@@ -304,6 +266,36 @@ struct Worker {
         return cache.values(layer, step.pages_of(*b.span)[token / per_page], b.kv_head) +
                uint64_t(token % per_page) * cache.value_bytes(l);
     }
+    // Tokens [first, first + tile_tokens) of the sequence, of which those below `end` exist, as F32.
+    void load(const Block& b, int64_t first, int64_t end) const {
+        const Type key_type = cache.shape.key_type;
+        const int64_t count = std::min<int64_t>(tile_tokens, end - first);
+        if (cache.by_lanes) {
+            for (int64_t t = 0; t < count; t += lanes) {
+                const std::byte* from = keys_at(b, first + t);
+                float* to = keys + t * l.key_dim;
+                if (key_type == Type::Q8_0)
+                    elements.from_lanes8(to, reinterpret_cast<const uint8_t*>(from), l.key_dim);
+                else
+                    decode(elements, key_type, from, int64_t(l.key_dim) * lanes, to);
+            }
+        } else {
+            float* key = scores;  // free at this point, and at least as long
+            for (int64_t t = 0; t < count; ++t) {
+                decode(elements, key_type, keys_at(b, first + t), l.key_dim, key);
+                float* to = keys + t / lanes * lanes * l.key_dim + t % lanes;
+                for (int64_t d = 0; d < l.key_dim; ++d) to[d * lanes] = key[d];
+            }
+        }
+        const int32_t per_page = cache.shape.page_tokens;
+        for (int64_t t = 0; t < count;) {
+            const int64_t n = std::min(count - t, per_page - (first + t) % per_page);
+            decode(elements, cache.shape.value_type, values_at(b, first + t), n * l.value_dim,
+                   values + t * l.value_dim);
+            t += n;
+        }
+    }
+
     // Asks for `bytes` that are needed soon: the hardware's own prefetch stops at every 4 KiB.
     static void prefetch(const std::byte* from, uint64_t bytes) {
         for (uint64_t line = 0; line < bytes; line += 64) __builtin_prefetch(from + line, 0, 2);
@@ -314,8 +306,6 @@ struct Worker {
     void add(const Block& b, Rows q, int64_t begin, int64_t end, float* out, float* most,
              float* total) const {
         const int queries_count = b.rows * b.heads;
-        const cpu::CacheType key_type = cache_type(cache.shape.key_type),
-                             value_type = cache_type(cache.shape.value_type);
         for (int32_t r = 0; r < b.rows; ++r)
             for (int32_t h = 0; h < b.heads; ++h)
                 elements.scale(queries + (r * b.heads + h) * l.key_dim,
@@ -326,6 +316,9 @@ struct Worker {
         begin = begin / tile_tokens * tile_tokens;
         const bool few = cache.by_lanes && queries_count <= cpu::few_queries;
         const int stride = few ? few_tokens : tile_tokens;
+        const cpu::CacheType key_type = few ? cache_type(cache.shape.key_type) : cpu::CacheType::f32,
+                             value_type = few ? cache_type(cache.shape.value_type) : cpu::CacheType::f32;
+        const auto tile = [](const float* floats) { return reinterpret_cast<const std::byte*>(floats); };
         const int32_t per_page = cache.shape.page_tokens;
         int count = 0;
         for (int64_t first = begin; first < end; first += count) {
@@ -333,14 +326,12 @@ struct Worker {
             if (few) count = std::min(count, int(per_page - first % per_page));
             const int padded = (count + lanes - 1) / lanes * lanes;
             const int64_t next = first + count;
-            if (few) {
-                if (next < end) prefetch(keys_at(b, next), cache.key_bytes(l) * few_tokens);
-                elements.few_scores(queries, queries_count, key_type, keys_at(b, first), l.key_dim,
-                                    padded / lanes, scores, stride);
-            } else {
+            if (!few)
                 load(b, first, end);
-                elements.scores(queries, queries_count, keys, l.key_dim, padded / lanes, scores, stride);
-            }
+            else if (next < end)
+                prefetch(keys_at(b, next), cache.key_bytes(l) * few_tokens);
+            elements.scores(queries, queries_count, key_type, few ? keys_at(b, first) : tile(keys), l.key_dim,
+                            padded / lanes, scores, stride);
             for (int i = 0; i < queries_count; ++i) {
                 float* s = scores + i * stride;
                 const int64_t own = position + i / b.heads;
@@ -368,13 +359,9 @@ struct Worker {
                 }
                 total[i] += elements.exponentials(s, most[i], padded);
             }
-            if (few) {
-                if (next < end) prefetch(values_at(b, next), cache.value_bytes(l) * few_tokens);
-                elements.few_values(scores, stride, queries_count, value_type, values_at(b, first), count,
-                                    l.value_dim, out);
-            } else {
-                elements.values(scores, stride, queries_count, values, count, l.value_dim, out);
-            }
+            if (few && next < end) prefetch(values_at(b, next), cache.value_bytes(l) * few_tokens);
+            elements.values(scores, stride, queries_count, value_type,
+                            few ? values_at(b, first) : tile(values), count, l.value_dim, out);
         }
     }
 };

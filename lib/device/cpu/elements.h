@@ -51,21 +51,17 @@ struct Elements {
     void (*from_lanes8)(float* to, const uint8_t* from, int64_t dims);
     void (*from_blocks8)(float* to, const uint8_t* from, int64_t n);  // Q8_0 blocks
 
-    // s[i * stride + 16 b + t] = q[i] . k[b][., t] for t < 16; q is [queries][dim], k is [blocks][dim][16].
-    void (*scores)(const float* q, int queries, const float* k, int dim, int blocks, float* s,
-                   int64_t stride);
+    // s[i * stride + 16 b + t] = q[i] . k[b][., t] for t < 16; q is [queries][dim], k is [blocks][dim][16] as
+    // in the cache. Every key is converted on its way into the product, once per few_queries.
+    void (*scores)(const float* q, int queries, CacheType type, const std::byte* k, int dim, int blocks,
+                   float* s, int64_t stride);
     // s = exp(s - most) in place for n entries (a multiple of 16); returns their sum.
     float (*exponentials)(float* s, float most, int64_t n);
     float (*largest)(const float* s, int64_t n);  // n a multiple of 16
-    // o[i] += sum over t < tokens of p[i * stride + t] * v[t]; o is [queries][dim], v is [tokens][dim].
-    void (*values)(const float* p, int64_t stride, int queries, const float* v, int tokens, int dim,
-                   float* o);
-    // The same two for few queries, with keys and values as they lie in the cache: every one is converted on
-    // its way into the product, once per few_queries.
-    void (*few_scores)(const float* q, int queries, CacheType type, const std::byte* k, int dim, int blocks,
-                       float* s, int64_t stride);
-    void (*few_values)(const float* p, int64_t stride, int queries, CacheType type, const std::byte* v,
-                       int tokens, int dim, float* o);
+    // o[i] += sum over t < tokens of p[i * stride + t] * v[t]; o is [queries][dim], v is [tokens][dim] as in
+    // the cache, converted likewise.
+    void (*values)(const float* p, int64_t stride, int queries, CacheType type, const std::byte* v,
+                   int tokens, int dim, float* o);
 
     // One token of one head of the gated delta rule: S [rows][dim] in place, y [rows].
     void (*delta_step)(float* S, int rows, int dim, const float* q, const float* k, const float* v,

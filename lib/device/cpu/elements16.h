@@ -145,33 +145,6 @@ void from_blocks8(float* to, const uint8_t* from, int64_t n) {
 constexpr int at_once = parts == 1 ? 8 : parts == 2 ? 4 : 2;
 constexpr int wide = parts == 1 ? 2 : 1;
 
-template <int n, int blocks>
-COTERIE_INLINE void scores_of(const float* q, const float* k, int dim, float* s, int64_t stride) {
-    Floats total[n][blocks] = {};
-    for (int d = 0; d < dim; ++d) {
-        Floats key[blocks];
-        for (int b = 0; b < blocks; ++b) key[b] = load(k + (b * dim + d) * lanes);
-        for (int i = 0; i < n; ++i)
-            for (int b = 0; b < blocks; ++b) total[i][b] += q[i * dim + d] * key[b];
-    }
-    for (int i = 0; i < n; ++i)
-        for (int b = 0; b < blocks; ++b) store(s + i * stride + b * lanes, total[i][b]);
-}
-template <int blocks>
-void scores_of(const float* q, int queries, const float* k, int dim, float* s, int64_t stride) {
-    int i = 0;
-    for (; i + at_once <= queries; i += at_once)
-        scores_of<at_once, blocks>(q + i * dim, k, dim, s + i * stride, stride);
-    if (at_once > 4 && i + 4 <= queries)
-        scores_of<4, blocks>(q + i * dim, k, dim, s + i * stride, stride), i += 4;
-    for (; i < queries; ++i) scores_of<1, blocks>(q + i * dim, k, dim, s + i * stride, stride);
-}
-void scores(const float* q, int queries, const float* k, int dim, int blocks, float* s, int64_t stride) {
-    int b = 0;
-    for (; b + wide <= blocks; b += wide)
-        scores_of<wide>(q, queries, k + b * dim * lanes, dim, s + b * lanes, stride);
-    for (; b < blocks; ++b) scores_of<1>(q, queries, k + b * dim * lanes, dim, s + b * lanes, stride);
-}
 float exponentials(float* s, float most, int64_t n) {
     Floats total{};
     for (int64_t i = 0; i < n; i += lanes) {
@@ -186,39 +159,6 @@ float largest(const float* s, int64_t n) {
     for (int64_t i = lanes; i < n; i += lanes) most = larger(most, load(s + i));
     return greatest(most);
 }
-template <int n, int width>
-COTERIE_INLINE void values_of(const float* p, int64_t stride, const float* v, int tokens, int dim, float* o) {
-    Floats total[n][width];
-    for (int i = 0; i < n; ++i)
-        for (int w = 0; w < width; ++w) total[i][w] = load(o + i * dim + w * lanes);
-    for (int t = 0; t < tokens; ++t) {
-        Floats value[width];
-        for (int w = 0; w < width; ++w) value[w] = load(v + t * dim + w * lanes);
-        for (int i = 0; i < n; ++i)
-            for (int w = 0; w < width; ++w) total[i][w] += p[i * stride + t] * value[w];
-    }
-    for (int i = 0; i < n; ++i)
-        for (int w = 0; w < width; ++w) store(o + i * dim + w * lanes, total[i][w]);
-}
-template <int n>
-COTERIE_INLINE void values_of(const float* p, int64_t stride, const float* v, int tokens, int dim, float* o) {
-    int d = 0;
-    for (; d + wide * lanes <= dim; d += wide * lanes)
-        values_of<n, wide>(p, stride, v + d, tokens, dim, o + d);
-    for (; d + lanes <= dim; d += lanes) values_of<n, 1>(p, stride, v + d, tokens, dim, o + d);
-    for (; d < dim; ++d)
-        for (int i = 0; i < n; ++i)
-            for (int t = 0; t < tokens; ++t) o[i * dim + d] += p[i * stride + t] * v[t * dim + d];
-}
-void values(const float* p, int64_t stride, int queries, const float* v, int tokens, int dim, float* o) {
-    int i = 0;
-    for (; i + at_once <= queries; i += at_once)
-        values_of<at_once>(p + i * stride, stride, v, tokens, dim, o + i * dim);
-    if (at_once > 4 && i + 4 <= queries)
-        values_of<4>(p + i * stride, stride, v, tokens, dim, o + i * dim), i += 4;
-    for (; i < queries; ++i) values_of<1>(p + i * stride, stride, v, tokens, dim, o + i * dim);
-}
-
 // A vector of the cache, and how far the next one lies: of 16 tokens' numbers in one dimension (keys), of 16
 // dimensions of a token (values).
 struct CachedF32 {
@@ -263,7 +203,7 @@ struct CachedQ8 {
 };
 
 template <class Cached, int n, int blocks>
-COTERIE_INLINE void few_scores_of(const float* q, const std::byte* k, int dim, float* s, int64_t stride) {
+COTERIE_INLINE void scores_of(const float* q, const std::byte* k, int dim, float* s, int64_t stride) {
     Floats total[n][blocks] = {};
     for (int d = 0; d < dim; ++d) {
         Floats key[blocks];
@@ -275,16 +215,16 @@ COTERIE_INLINE void few_scores_of(const float* q, const std::byte* k, int dim, f
         for (int b = 0; b < blocks; ++b) store(s + i * stride + b * lanes, total[i][b]);
 }
 template <class Cached, int n>
-void few_scores_of(const float* q, const std::byte* k, int dim, int blocks, float* s, int64_t stride) {
+void scores_of(const float* q, const std::byte* k, int dim, int blocks, float* s, int64_t stride) {
     int b = 0;
     for (; b + wide <= blocks; b += wide)
-        few_scores_of<Cached, n, wide>(q, k + b * Cached::block(dim), dim, s + b * lanes, stride);
+        scores_of<Cached, n, wide>(q, k + b * Cached::block(dim), dim, s + b * lanes, stride);
     for (; b < blocks; ++b)
-        few_scores_of<Cached, n, 1>(q, k + b * Cached::block(dim), dim, s + b * lanes, stride);
+        scores_of<Cached, n, 1>(q, k + b * Cached::block(dim), dim, s + b * lanes, stride);
 }
 template <class Cached, int n, int width>
-COTERIE_INLINE void few_values_of(const float* p, int64_t stride, const std::byte* v, int tokens, int dim,
-                                  int d, float* o) {
+COTERIE_INLINE void values_of(const float* p, int64_t stride, const std::byte* v, int tokens, int dim, int d,
+                              float* o) {
     Floats total[n][width];
     for (int i = 0; i < n; ++i)
         for (int w = 0; w < width; ++w) total[i][w] = load(o + i * dim + d + w * lanes);
@@ -298,11 +238,11 @@ COTERIE_INLINE void few_values_of(const float* p, int64_t stride, const std::byt
         for (int w = 0; w < width; ++w) store(o + i * dim + d + w * lanes, total[i][w]);
 }
 template <class Cached, int n>
-void few_values_of(const float* p, int64_t stride, const std::byte* v, int tokens, int dim, float* o) {
+void values_of(const float* p, int64_t stride, const std::byte* v, int tokens, int dim, float* o) {
     int d = 0;
     for (; d + wide * lanes <= dim; d += wide * lanes)
-        few_values_of<Cached, n, wide>(p, stride, v, tokens, dim, d, o);
-    for (; d + lanes <= dim; d += lanes) few_values_of<Cached, n, 1>(p, stride, v, tokens, dim, d, o);
+        values_of<Cached, n, wide>(p, stride, v, tokens, dim, d, o);
+    for (; d + lanes <= dim; d += lanes) values_of<Cached, n, 1>(p, stride, v, tokens, dim, d, o);
     for (; d < dim; ++d)
         for (int i = 0; i < n; ++i)
             for (int t = 0; t < tokens; ++t)
@@ -331,39 +271,39 @@ COTERIE_INLINE void for_queries(int queries, Function&& function) {
     }
 }
 template <class Cached>
-void few_scores_from(const float* q, int queries, const std::byte* k, int dim, int blocks, float* s,
-                     int64_t stride) {
+void scores_from(const float* q, int queries, const std::byte* k, int dim, int blocks, float* s,
+                 int64_t stride) {
     for_queries(queries, [&](int i, auto n) {
-        few_scores_of<Cached, n()>(q + i * dim, k, dim, blocks, s + i * stride, stride);
+        scores_of<Cached, n()>(q + i * dim, k, dim, blocks, s + i * stride, stride);
     });
 }
 template <class Cached>
-void few_values_from(const float* p, int64_t stride, int queries, const std::byte* v, int tokens, int dim,
-                     float* o) {
+void values_from(const float* p, int64_t stride, int queries, const std::byte* v, int tokens, int dim,
+                 float* o) {
     for_queries(queries, [&](int i, auto n) {
-        few_values_of<Cached, n()>(p + i * stride, stride, v, tokens, dim, o + i * dim);
+        values_of<Cached, n()>(p + i * stride, stride, v, tokens, dim, o + i * dim);
     });
 }
-void few_scores(const float* q, int queries, CacheType type, const std::byte* k, int dim, int blocks,
-                float* s, int64_t stride) {
+void scores(const float* q, int queries, CacheType type, const std::byte* k, int dim, int blocks, float* s,
+            int64_t stride) {
     switch (type) {
         case CacheType::f32:
-            return few_scores_from<CachedF32>(q, queries, k, dim, blocks, s, stride);
+            return scores_from<CachedF32>(q, queries, k, dim, blocks, s, stride);
         case CacheType::f16:
-            return few_scores_from<CachedF16>(q, queries, k, dim, blocks, s, stride);
+            return scores_from<CachedF16>(q, queries, k, dim, blocks, s, stride);
         case CacheType::q8_0:
-            return few_scores_from<CachedQ8>(q, queries, k, dim, blocks, s, stride);
+            return scores_from<CachedQ8>(q, queries, k, dim, blocks, s, stride);
     }
 }
-void few_values(const float* p, int64_t stride, int queries, CacheType type, const std::byte* v, int tokens,
-                int dim, float* o) {
+void values(const float* p, int64_t stride, int queries, CacheType type, const std::byte* v, int tokens,
+            int dim, float* o) {
     switch (type) {
         case CacheType::f32:
-            return few_values_from<CachedF32>(p, stride, queries, v, tokens, dim, o);
+            return values_from<CachedF32>(p, stride, queries, v, tokens, dim, o);
         case CacheType::f16:
-            return few_values_from<CachedF16>(p, stride, queries, v, tokens, dim, o);
+            return values_from<CachedF16>(p, stride, queries, v, tokens, dim, o);
         case CacheType::q8_0:
-            return few_values_from<CachedQ8>(p, stride, queries, v, tokens, dim, o);
+            return values_from<CachedQ8>(p, stride, queries, v, tokens, dim, o);
     }
 }
 
@@ -389,12 +329,10 @@ void convolve(float* y, const float* const* u, const float* taps, int K, int64_t
     silu(y + begin, y + begin, nullptr, end - begin);
 }
 
-constexpr Elements table{
-    sum_of_squares, scale,        add,         add_sum_of_squares, silu,       gelu,
-    clamped_swiglu, sigmoid_gate, softcap,     weighted_sum,       rotate,     sum_of_exp,
-    to_half,        from_half,    from_lanes8, from_blocks8,       scores,     exponentials,
-    largest,        values,       few_scores,  few_values,         delta_step, delta_tokens,
-    convolve};
+constexpr Elements table{sum_of_squares, scale,        add,         add_sum_of_squares, silu,    gelu,
+                         clamped_swiglu, sigmoid_gate, softcap,     weighted_sum,       rotate,  sum_of_exp,
+                         to_half,        from_half,    from_lanes8, from_blocks8,       scores,  exponentials,
+                         largest,        values,       delta_step,  delta_tokens,       convolve};
 
 }  // namespace
 }  // namespace coterie::cpu
