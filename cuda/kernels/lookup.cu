@@ -4,6 +4,7 @@
 #include "cuda/kernels/kernel_language.h"
 #include "cuda/kernels/lookup.h"
 #include "cuda/kernels/products.h"
+#include "cuda/kernels/types.h"
 
 namespace coterie::cuda {
 
@@ -58,29 +59,8 @@ cudaError_t look_up_as(View y, const Packed& table, const int32_t* tokens, float
 cudaError_t look_up(View y, const Packed& table, const int32_t* tokens, float scale, int64_t first,
                     cudaStream_t stream) {
     if (y.rows == 0 || y.width == 0) return cudaSuccess;
-    switch (table.type) {
-#define COTERIE_CASE(name) \
-    case Type::name:       \
-        return look_up_as<Type::name>(y, table, tokens, scale, first, stream)
-        COTERIE_CASE(F32);
-        COTERIE_CASE(F16);
-        COTERIE_CASE(BF16);
-        COTERIE_CASE(Q4_0);
-        COTERIE_CASE(Q4_1);
-        COTERIE_CASE(Q5_0);
-        COTERIE_CASE(Q5_1);
-        COTERIE_CASE(Q8_0);
-        COTERIE_CASE(Q3_K);
-        COTERIE_CASE(Q4_K);
-        COTERIE_CASE(Q5_K);
-        COTERIE_CASE(Q6_K);
-        COTERIE_CASE(IQ4_NL);
-        COTERIE_CASE(IQ4_XS);
-        COTERIE_CASE(MXFP4);
-#undef COTERIE_CASE
-        default:
-            return cudaErrorInvalidValue;
-    }
+    return for_type(table.type,
+                    [&](auto type) { return look_up_as<type()>(y, table, tokens, scale, first, stream); });
 }
 
 }  // namespace coterie::cuda

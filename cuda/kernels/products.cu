@@ -1,6 +1,7 @@
 // Chooses the mat-vec kernel of a type and how many lanes share an output.
 #include "cuda/kernels/kernel_language.h"
 #include "cuda/kernels/products.h"
+#include "cuda/kernels/types.h"
 
 namespace coterie::cuda {
 
@@ -10,37 +11,6 @@ template <Type type>
 cudaError_t launch_combined(const Product& p, cudaStream_t stream);
 
 namespace {
-
-template <Type type>
-cudaError_t launch_either(const Product& p, bool combined, cudaStream_t stream) {
-    return combined ? launch_combined<type>(p, stream) : launch_product<type>(p, stream);
-}
-
-cudaError_t launch_any(const Product& p, bool combined, cudaStream_t stream) {
-    switch (p.w.type) {
-#define COTERIE_CASE(name) \
-    case Type::name:       \
-        return launch_either<Type::name>(p, combined, stream)
-        COTERIE_CASE(F32);
-        COTERIE_CASE(F16);
-        COTERIE_CASE(BF16);
-        COTERIE_CASE(Q4_0);
-        COTERIE_CASE(Q4_1);
-        COTERIE_CASE(Q5_0);
-        COTERIE_CASE(Q5_1);
-        COTERIE_CASE(Q8_0);
-        COTERIE_CASE(Q3_K);
-        COTERIE_CASE(Q4_K);
-        COTERIE_CASE(Q5_K);
-        COTERIE_CASE(Q6_K);
-        COTERIE_CASE(IQ4_NL);
-        COTERIE_CASE(IQ4_XS);
-        COTERIE_CASE(MXFP4);
-#undef COTERIE_CASE
-        default:
-            return cudaErrorInvalidValue;
-    }
-}
 
 // Lanes that share an output: the most that leave none idle, or 32 where that would be few.
 int32_t shared_by(int32_t pieces) {
@@ -53,7 +23,9 @@ cudaError_t launch_prepared(Product& p, bool combined, cudaStream_t stream) {
     if (p.y.rows == 0 || p.w.out == 0) return cudaSuccess;
     p.lanes = shared_by(is_packed(p.w.type) ? p.w.groups : (p.w.in + 3) / 4);
     p.aligned = reinterpret_cast<uintptr_t>(p.x.data) % 16 == 0 && p.x.stride % 4 == 0;
-    return launch_any(p, combined, stream);
+    return for_type(p.w.type, [&](auto type) {
+        return combined ? launch_combined<type()>(p, stream) : launch_product<type()>(p, stream);
+    });
 }
 
 }  // namespace
