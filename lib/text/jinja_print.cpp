@@ -6,6 +6,7 @@
 
 #include "text/jinja_text.h"
 #include "text/jinja_value.h"
+#include "text/json_text.h"
 
 namespace coterie::text::jinja {
 namespace {
@@ -45,38 +46,14 @@ void append_json_text(std::string& out, std::string_view text, bool ensure_ascii
     for (size_t at = 0; at < text.size();) {
         const size_t bytes = code_point_bytes(text, at);
         const uint32_t c = code_point_at(text, at);
-        switch (c) {
-            case '"':
-                out += "\\\"";
-                break;
-            case '\\':
-                out += "\\\\";
-                break;
-            case '\n':
-                out += "\\n";
-                break;
-            case '\r':
-                out += "\\r";
-                break;
-            case '\t':
-                out += "\\t";
-                break;
-            case '\b':
-                out += "\\b";
-                break;
-            case '\f':
-                out += "\\f";
-                break;
-            default:
-                if (c < 0x20 || (ensure_ascii && c >= 0x7F && c < 0x10000)) {
-                    out += fmt::format("\\u{:04x}", c);
-                } else if (ensure_ascii && c >= 0x10000) {
-                    const uint32_t rest = c - 0x10000;
-                    out += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + (rest >> 10), 0xDC00 + (rest & 0x3FF));
-                } else {
-                    out += text.substr(at, bytes);
-                }
-        }
+        if (c < 0x7F)
+            append_json_byte(out, char(c));
+        else if (ensure_ascii && c >= 0x10000)
+            out += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((c - 0x10000) >> 10), 0xDC00 + (c & 0x3FF));
+        else if (ensure_ascii)
+            out += fmt::format("\\u{:04x}", c);
+        else
+            out += text.substr(at, bytes);
         at += bytes;
     }
     out += '"';
