@@ -78,17 +78,15 @@ ThreadTeam::ThreadTeam(int threads, bool pin) {
             }
         }
     } catch (...) {  // no memory, or no thread: those that run must not outlive this
-        {
-            std::lock_guard lock(mutex_);
-            stop_.store(true);
-            epoch_.fetch_add(1);
-        }
-        wake_.notify_all();
-        for (auto& worker : workers_) worker.join();
+        end();
         throw;
     }
 }
 ThreadTeam::~ThreadTeam() {
+    end();
+}
+
+void ThreadTeam::end() {
     {
         std::lock_guard lock(mutex_);
         stop_.store(true);

@@ -52,6 +52,7 @@ class ThreadTeam {
     void start(Call call, void* function);
     void work(int member);
     void invoke(int member);
+    void end();  // of all workers there are
 
     std::vector<std::thread> workers_;
     Call call_ = nullptr;
