@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/failure.h"
+#include "base/host_memory.h"
 #include "base/threads.h"
 
 namespace coterie {
@@ -56,16 +57,6 @@ const std::vector<Machine>& built_in() {
         };
     }();
     return all;
-}
-
-// "MemAvailable" of /proc/meminfo in bytes; 0 if it can't be read.
-uint64_t meminfo(const char* key) {
-    std::ifstream file("/proc/meminfo");
-    std::string word;
-    uint64_t kib = 0;
-    while (file >> word)
-        if (word == key && file >> kib) return kib * 1024;
-    return 0;
 }
 
 // A cgroup's memory limit less what it uses; a large number when there is none.

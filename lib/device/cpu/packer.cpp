@@ -1,10 +1,9 @@
 #include "device/cpu/packer.h"
 
 #include <algorithm>
-#include <fstream>
 #include <new>
-#include <string>
 
+#include "base/host_memory.h"
 #include "device/cpu/weight.h"
 
 #if defined(__linux__)
@@ -24,16 +23,7 @@ void lowest_priority() {
 
 // Whether a tenth of the machine's memory would stay free (page cache that can be dropped counts as free).
 bool memory_to_spare() {
-    std::ifstream file("/proc/meminfo");
-    uint64_t total = 0, available = 0;
-    for (std::string name, unit; file >> name;) {
-        uint64_t kilobytes = 0;
-        if (!(file >> kilobytes)) break;
-        std::getline(file, unit);
-        if (name == "MemTotal:") total = kilobytes;
-        if (name == "MemAvailable:") available = kilobytes;
-    }
-    return available >= total / 10;
+    return meminfo("MemAvailable:") >= meminfo("MemTotal:") / 10;
 }
 
 }  // namespace
