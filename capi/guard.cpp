@@ -33,10 +33,11 @@ coterie_status report_current(coterie_error* error) noexcept {
     }
 }
 
-void check_tail(const void* given, uint32_t given_size, uint32_t known_size, const char* name) {
+void check_size(const void* given, uint32_t given_size, uint32_t known_size, uint32_t alignment,
+                const char* name) {
     if (given_size < sizeof(uint32_t))
         fail(Status::invalid_argument, "{}.struct_size is {}; use its INIT macro", name, given_size);
-    if (given_size > known_size + (1u << 16))
+    if (given_size > known_size + (1u << 16) || given_size % alignment != 0)
         fail(Status::invalid_argument, "{}.struct_size is {}, which no version has", name, given_size);
     const unsigned char* bytes = static_cast<const unsigned char*>(given);
     for (uint32_t at = known_size; at < given_size; ++at)

@@ -36,14 +36,17 @@ inline std::string_view need_text(const char* text, const char* name) {
     return &need(text, name);
 }
 
-void check_tail(const void* given, uint32_t given_size, uint32_t known_size, const char* name);
+// `alignment` is that of the struct: a size that is no multiple of it would end within a field. (A struct's
+// alignment is the same in every version.)
+void check_size(const void* given, uint32_t given_size, uint32_t known_size, uint32_t alignment,
+                const char* name);
 
 // The caller's struct as this library knows it: missing fields are zero, unknown ones must be zero.
 template <typename Options>
 Options read_options(const Options* given, const char* name) {
     Options options{};
     if (!given) return options;
-    check_tail(given, given->struct_size, sizeof(Options), name);
+    check_size(given, given->struct_size, sizeof(Options), alignof(Options), name);
     std::memcpy(&options, given, std::min<size_t>(given->struct_size, sizeof(Options)));
     return options;
 }

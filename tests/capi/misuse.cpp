@@ -1,5 +1,6 @@
 // Every function of the header called wrongly, after failures, and from several threads at once.
 #include <atomic>
+#include <cstddef>
 #include <cstring>
 #include <thread>
 
@@ -29,6 +30,18 @@ void refused(const char* what, Function&& function) {
 }
 
 }  // namespace
+
+TEST_CASE("a struct_size that ends within a field is refused") {
+    coterie_plan_request request = COTERIE_PLAN_REQUEST_INIT;
+    request.machine = "4x3090";
+    request.struct_size = uint32_t(offsetof(coterie_plan_request, machine) + 4);
+    refused("half a pointer", [&](coterie_error* e) {
+        return coterie_plan(nullptr, &request, COTERIE_TEXT, nullptr, nullptr, 0, nullptr, e);
+    });
+    coterie_error error = COTERIE_ERROR_INIT;
+    coterie_plan(nullptr, &request, COTERIE_TEXT, nullptr, nullptr, 0, nullptr, &error);
+    CHECK(std::string(error.message).find("struct_size") != std::string::npos);
+}
 
 TEST_CASE("every function refuses NULL with a sentence") {
     const auto text = [](auto function) {

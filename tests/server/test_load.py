@@ -11,6 +11,8 @@ import time
 import pytest
 import requests
 
+from conftest import SERVER
+
 FULL = os.environ.get("COTERIE_LOAD") == "full"
 CONNECTIONS, REQUESTS, MUTANTS = (200, 10000, 20000) if FULL else (60, 400, 1200)
 
@@ -124,7 +126,10 @@ def test_connections_of_all_kinds(loaded):
     wait_for(lambda: threads_and_files(loaded)[1] < 30)
     assert threads_and_files(loaded)[1] < 30  # all connections are closed
     grown = memory(loaded) - before
-    assert grown < 60e6, f"{grown / 1e6:.0f} MB more than before"
+    if b"__asan_init" in SERVER.read_bytes():
+        print("growth is not judged under AddressSanitizer, which keeps freed memory and looks for leaks itself")
+    else:
+        assert grown < 60e6, f"{grown / 1e6:.0f} MB more than before"
 
 
 def test_prompts_of_a_megabyte(loaded, other):
