@@ -1,5 +1,6 @@
 #include "execute/loader.h"
 
+#include <cmath>
 #include <vector>
 
 #include "base/failure.h"
@@ -26,6 +27,38 @@ std::vector<float> decode_numbers(const WeightSource& source) {
     }
     return result;
 }
+
+// Transforms that a converter may have left out of a model with delta nets: -exp() of the decays, and 1 added
+// to norms that were trained around zero. Both would load, and answer nonsense.
+class ConversionCheck {
+  public:
+    void see(const TensorEntry& entry, std::span<const float> numbers, const Hyperparameters& h) {
+        if (!h.has_states()) return;
+        if (entry.part == Part::delta_a) {
+            for (const float a : numbers)
+                if (!(a < 0.0f))
+                    fail(Status::bad_model,
+                         "'{}' holds {}, but decays are negative: the converter left out -exp(); convert the "
+                         "model again",
+                         entry.tensors.front()->name, a);
+        }
+        if (entry.part == Part::attention_norm) {
+            for (const float w : numbers) sum_ += w;
+            count_ += int64_t(numbers.size());
+        }
+    }
+    void finish(const std::string& path) const {
+        if (count_ > 0 && std::abs(sum_ / double(count_)) < 0.1)
+            fail(Status::bad_model,
+                 "the norms before attention in '{}' are {:.3f} on average, expected about 1: the converter "
+                 "did not add 1 to them; convert the model again",
+                 path, sum_ / double(count_));
+    }
+
+  private:
+    double sum_ = 0;
+    int64_t count_ = 0;
+};
 
 std::unique_ptr<Buffer> upload(Device& device, std::span<const float> numbers) {
     std::unique_ptr<Buffer> buffer = device.allocate(numbers.size_bytes());
@@ -59,6 +92,7 @@ RankWeights load_weights(const Model& model, const Share& share, Device& device,
     const Hyperparameters& h = model.numbers();
     RankWeights weights(h.layers);
     uint64_t total = 0, done = 0;
+    ConversionCheck check;
     for (const TensorEntry& entry : model.table().entries())
         if (holds(entry, share)) total += entry.tensors.front()->bytes * entry.tensors.size();
     for (const TensorEntry& entry : model.table().entries()) {
@@ -68,7 +102,9 @@ RankWeights load_weights(const Model& model, const Share& share, Device& device,
         WeightSource source = shard_source(entry, h, share);
         if (source.in() == 0 || source.out() == 0 || source.experts() == 0) continue;
         if (entry.kind == Kind::vector || entry.kind == Kind::taps) {
-            weights.set(entry.part, entry.layer, upload(device, decode_numbers(source)));
+            const std::vector<float> numbers = decode_numbers(source);
+            check.see(entry, numbers, h);
+            weights.set(entry.part, entry.layer, upload(device, numbers));
             continue;
         }
         std::string why;
@@ -79,6 +115,7 @@ RankWeights load_weights(const Model& model, const Share& share, Device& device,
         };
         weights.set(entry.part, entry.layer, device.prepare(source));
     }
+    check.finish(model.file().path());
     const std::vector<float> factors = rope_factors(model, context_tokens);
     weights.rope = place_rope(device, h.rope, factors, weights.frequencies);
     weights.rope_local = place_rope(device, h.rope_local, {}, weights.local_frequencies);

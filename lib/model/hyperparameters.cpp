@@ -33,6 +33,22 @@ std::vector<int32_t> read_per_layer(const gguf::File& file, const std::string& k
     return std::vector<int32_t>(size_t(layers), int32_t(scalar));
 }
 
+// Prediction blocks stand last and are counted in block_count. A file that does not say how many there are
+// shows them by a tensor of their own.
+int64_t count_predicting(const gguf::File& file, const std::string& prefix, int64_t blocks) {
+    const auto has = [&](int64_t block, const char* name) {
+        return file.find_tensor(fmt::format("blk.{}.{}", block, name)) != nullptr;
+    };
+    const std::string key = prefix + "nextn_predict_layers";
+    int64_t n = read_int(file, key, 0, blocks - 1, 0);
+    if (!file.find(key))
+        while (n < blocks - 1 && has(blocks - 1 - n, "nextn.eh_proj.weight")) ++n;
+    if (has(blocks, "attn_norm.weight"))
+        fail(Status::bad_model, "'{}block_count' is {} in '{}', but the file also holds blk.{}", prefix,
+             blocks, file.path(), blocks);
+    return n;
+}
+
 RopeNumbers read_rope(const gguf::File& file, const std::string& prefix, const Hyperparameters& h) {
     RopeNumbers rope;
     rope.dimensions = int32_t(read_int(file, prefix + "rope.dimension_count", 0, h.key_dim, h.key_dim));
@@ -148,8 +164,7 @@ Hyperparameters read_common(const gguf::File& file) {
     const std::string prefix = h.architecture + ".";
 
     const int64_t blocks = read_int(file, prefix + "block_count", 1, most_layers);
-    const int64_t predicting = read_int(file, prefix + "nextn_predict_layers", 0, blocks - 1, 0);
-    h.layers = int32_t(blocks - predicting);
+    h.layers = int32_t(blocks - count_predicting(file, prefix, blocks));
     h.context = int32_t(read_int(file, prefix + "context_length", 1, INT32_MAX));
     h.embedding = int32_t(read_int(file, prefix + "embedding_length", 1, most_width));
     h.norm_eps = float(read_float(file, prefix + "attention.layer_norm_rms_epsilon", -1.0));

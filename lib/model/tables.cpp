@@ -42,6 +42,8 @@ void add_attention(const Hyperparameters& h, TensorTable& table, int32_t layer,
     const auto name = [&](const char* suffix) { return block_name(layer, suffix); };
     table.add(Part::attention_norm, layer, Kind::vector, name("attn_norm.weight"), 1, n);
 
+    const int64_t first_key = variant.gated ? 2 * q : q, total = first_key + k + v;
+    const auto joined = [&](Range rows) { return fused(name("attn_qkv.weight"), n, total, rows); };
     if (variant.gated) {
         for (const int part : {0, 1}) {
             TensorEntry& e = cut_rows(table.add(part == 0 ? Part::query : Part::query_gate, layer,
@@ -49,23 +51,24 @@ void add_attention(const Hyperparameters& h, TensorTable& table, int32_t layer,
                                       Axis::heads);
             e.sources[0].out = 2 * q;
             e.sources[0].rows = interleaved(heads, h.key_dim, part);
+            e.sources.push_back({name("attn_qkv.weight"), n, total, 1, e.sources[0].rows, false});
         }
     } else {
         TensorEntry& e =
             cut_rows(table.add(Part::query, layer, Kind::matrix, name("attn_q.weight"), n, q), Axis::heads);
-        e.sources.push_back(fused(name("attn_qkv.weight"), n, q + k + v, {0, q}));
+        e.sources.push_back(joined({0, q}));
     }
     TensorEntry& key =
         cut_rows(table.add(Part::key, layer, Kind::matrix, name("attn_k.weight"), n, k), Axis::kv_heads);
-    key.sources.push_back(fused(name("attn_qkv.weight"), n, q + k + v, {q, q + k}));
+    key.sources.push_back(joined({first_key, first_key + k}));
     TensorEntry& value =
         cut_rows(table.add(Part::value, layer, Kind::matrix, name("attn_v.weight"), n, v), Axis::kv_heads);
-    value.sources.push_back(fused(name("attn_qkv.weight"), n, q + k + v, {q + k, q + k + v}));
+    value.sources.push_back(joined({first_key + k, total}));
 
     const auto bias = [&](Part part, const char* own, int64_t size, Axis axis, Range rows) {
         TensorEntry& e = cut_rows(table.add(part, layer, Kind::vector, name(own), 1, size), axis);
         e.required = variant.biases;
-        e.sources.push_back(fused(name("attn_qkv.bias"), 1, q + k + v, rows));
+        if (!variant.gated) e.sources.push_back(fused(name("attn_qkv.bias"), 1, total, rows));
     };
     bias(Part::query_bias, "attn_q.bias", q, Axis::heads, {0, q});
     bias(Part::key_bias, "attn_k.bias", k, Axis::kv_heads, {q, q + k});

@@ -21,6 +21,7 @@ from pathlib import Path
 import gguf
 import numpy as np
 
+import layouts
 import vocabulary as vocabularies
 
 ARCHITECTURES = {
@@ -100,15 +101,17 @@ def llama3_divisors(config: dict, head: int) -> np.ndarray:
 
 class Conversion:
     """One model on its way: `tensors` collects the GGUF tensors, NumPy order (rows first), in the file's
-    order."""
+    order. `layout`: words of layouts.py."""
 
-    def __init__(self, state: dict, config: dict):
+    def __init__(self, state: dict, config: dict, layout: str = ""):
         if config.get("model_type") not in ARCHITECTURES:
             raise SystemExit(
                 f"model type {config.get('model_type')} is not one of {', '.join(ARCHITECTURES)}"
             )
         self.config = config
-        self.architecture = ARCHITECTURES[config["model_type"]]
+        self.layout = layout
+        self.architecture = self.prefix = ARCHITECTURES[config["model_type"]]
+        self.metadata_of_its_own = {}  # instead of what metadata() would write; None leaves a key out
         self.heads = config["num_attention_heads"]
         self.kv_heads = config.get("num_key_value_heads") or self.heads
         self.head = config.get("head_dim") or config["hidden_size"] // self.heads
@@ -121,6 +124,7 @@ class Conversion:
             self.tensors["rope_freqs.weight"] = (
                 llama3_divisors(config, self.head).astype(np.float32).astype(np.float64)
             )
+        layouts.arrange(self)
 
     def take(self, name: str, value: np.ndarray) -> None:
         name = re.sub(r"^model\.(language_model\.)?", "", name)
@@ -208,7 +212,7 @@ class Conversion:
         def tiled(array: np.ndarray, axis: int, width: int) -> np.ndarray:
             # Value heads go from grouped (all of key head 0 first) to tiled (head j belongs to key head j mod
             # key_heads).
-            if self.architecture == "qwen3next":
+            if self.architecture == "qwen3next" or "grouped" in self.layout:
                 return array
             array = np.moveaxis(array, axis, 0)
             shape = array.shape
@@ -218,6 +222,8 @@ class Conversion:
         def values_tiled(array: np.ndarray) -> np.ndarray:
             return np.concatenate([array[: 2 * keys], tiled(array[2 * keys :], 0, size)])
 
+        if name == "in_proj_qkvz.weight" and "ssm_in" in self.layout:
+            return [("ssm_in.weight", value)]
         if name == "in_proj_qkvz.weight":
             # Per key head: query, key, its value heads, their gates. GGUF: all queries, keys, values; gates
             # apart.
@@ -241,11 +247,19 @@ class Conversion:
 
     def metadata(self, writer, vocabulary) -> None:
         config, architecture = self.config, self.architecture
+        own = dict(self.metadata_of_its_own)
 
         def number(key: str, value) -> None:
-            if value is not None:
-                write = writer.add_float32 if isinstance(value, float) else writer.add_uint32
-                write(f"{architecture}.{key}", value)
+            value = own.pop(key, value)
+            if value is None:
+                return
+            kinds = {
+                bool: writer.add_bool,
+                float: writer.add_float32,
+                str: writer.add_string,
+                list: writer.add_array,
+            }
+            kinds.get(type(value), writer.add_uint32)(f"{self.prefix}.{key}", value)
 
         number("block_count", config["num_hidden_layers"])
         number("context_length", config["max_position_embeddings"])
@@ -273,9 +287,11 @@ class Conversion:
             self.gemma_metadata(number)
         if architecture == "gpt-oss":
             number("attention.sliding_window", config["sliding_window"])
-        self.rope_scaling(writer, number)
+        self.rope_scaling(number)
         if architecture in ("qwen35", "qwen35moe", "qwen3next"):
-            self.delta_net_metadata(writer, number)
+            self.delta_net_metadata(number)
+        for key, value in list(own.items()):
+            number(key, value)
 
     def gemma_metadata(self, number) -> None:
         config = self.config
@@ -291,14 +307,14 @@ class Conversion:
         if config.get("final_logit_softcapping"):
             number("final_logit_softcapping", float(config["final_logit_softcapping"]))
 
-    def rope_scaling(self, writer, number) -> None:
+    def rope_scaling(self, number) -> None:
         parameters = rope(self.config)
         kind = parameters["rope_type"]
         if kind in ("default", "llama3"):
             return
         if kind not in ("linear", "yarn"):
             raise SystemExit(f"rope type {kind} is not supported")
-        writer.add_string(f"{self.architecture}.rope.scaling.type", kind)
+        number("rope.scaling.type", kind)
         number("rope.scaling.factor", float(parameters["factor"]))
         if kind == "yarn":
             number("rope.scaling.original_context_length", parameters["original_max_position_embeddings"])
@@ -306,7 +322,7 @@ class Conversion:
                 if beta in parameters:
                     number(f"rope.scaling.yarn_{beta}", float(parameters[beta]))
 
-    def delta_net_metadata(self, writer, number) -> None:
+    def delta_net_metadata(self, number) -> None:
         config = self.config
         parameters = rope(config)
         interval = config["layer_types"].index("full_attention") + 1
@@ -326,9 +342,7 @@ class Conversion:
         number("rope.dimension_count", int(self.head * partial))
         if self.architecture != "qwen3next":
             sections = list(parameters.get("mrope_section", [11, 11, 10]))
-            writer.add_array(
-                f"{self.architecture}.rope.dimension_sections", sections + [0] * (4 - len(sections))
-            )
+            number("rope.dimension_sections", sections + [0] * (4 - len(sections)))
 
 
 def block_order(name: str) -> tuple:
@@ -355,11 +369,13 @@ def convert(
     half: bool = False,
     lossless: bool = False,
     describe=None,
+    layout: str = "",
 ) -> dict:
     """Writes the file and returns its tensors (float32, NumPy order). `lossless`: fail if rounding to F32
-    changed a value. `describe` may write more metadata with the GGUF writer it gets."""
-    conversion = Conversion(state, config)
-    writer = gguf.GGUFWriter(str(path), conversion.architecture)
+    changed a value. `describe` may write more metadata with the GGUF writer it gets. `layout`: words of
+    layouts.py."""
+    conversion = Conversion(state, config, layout)
+    writer = gguf.GGUFWriter(str(path), conversion.prefix)
     writer.add_type("model")
     writer.add_name(name)
     conversion.metadata(writer, vocabulary)
@@ -379,6 +395,10 @@ def convert(
             and tensor.endswith(".weight")
             and not re.search(r"ffn_gate_inp|ssm_conv1d", tensor)
         )
+        if "mxfp4" in layout and "_exps.weight" in tensor:
+            packed = gguf.quants.quantize(array, gguf.GGMLQuantizationType.MXFP4)
+            writer.add_tensor(tensor, packed, raw_dtype=gguf.GGMLQuantizationType.MXFP4)
+            continue
         writer.add_tensor(tensor, array.astype(np.float16) if half and matrix else array)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

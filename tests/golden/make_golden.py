@@ -101,6 +101,15 @@ def weights(name: str, shape: tuple, config: dict, random: np.random.Generator) 
     return single(gain * normal / math.sqrt(inputs))
 
 
+def as_mxfp4(values: np.ndarray) -> np.ndarray:
+    """The nearest values that MXFP4 holds; blocks lie along a row of inputs, [experts, in, out] here."""
+    kind = gguf.GGMLQuantizationType.MXFP4
+    rows = np.ascontiguousarray(values.swapaxes(1, 2)).astype(np.float32)
+    held = gguf.quants.dequantize(gguf.quants.quantize(rows, kind), kind)
+    assert np.array_equal(gguf.quants.dequantize(gguf.quants.quantize(held, kind), kind), held)
+    return held.reshape(rows.shape).astype(np.float64).swapaxes(1, 2)
+
+
 def build(model: models.Model, random: np.random.Generator):
     """The network in float64, evaluation mode, with random weights."""
     config = model.config
@@ -111,7 +120,10 @@ def build(model: models.Model, random: np.random.Generator):
     network = model.kind(config).eval()
     facts = config.to_dict()
     for name, parameter in network.named_parameters():
-        parameter.copy_(torch.from_numpy(weights(name, tuple(parameter.shape), facts, random)))
+        values = weights(name, tuple(parameter.shape), facts, random)
+        if "mxfp4" in model.layout and name.endswith(("gate_up_proj", "down_proj")):
+            values = as_mxfp4(values)
+        parameter.copy_(torch.from_numpy(values))
     if convert.rope(facts)["rope_type"] == "llama3":
         # The file has F32 divisors: use these, after checking that they mean what transformers computes by
         # itself.
@@ -193,10 +205,14 @@ def check_file(path: Path, tensors: dict) -> None:
     """What the gguf package reads back is what was meant to be written."""
     reader = gguf.GGUFReader(path)
     assert {tensor.name for tensor in reader.tensors} == set(tensors)
+    kinds = gguf.GGMLQuantizationType
     for tensor in reader.tensors:
-        assert tensor.tensor_type == gguf.GGMLQuantizationType.F32
-        assert [int(n) for n in reversed(tensor.shape)] == list(tensors[tensor.name].shape)
-        assert np.array_equal(tensor.data.reshape(tensors[tensor.name].shape), tensors[tensor.name])
+        want, got = tensors[tensor.name], tensor.data
+        assert tensor.tensor_type in (kinds.F32, kinds.MXFP4)
+        if tensor.tensor_type == kinds.MXFP4:
+            got = gguf.quants.dequantize(got, kinds.MXFP4)
+        assert [int(n) for n in reversed(tensor.shape)] == list(want.shape)
+        assert np.array_equal(got.reshape(want.shape), want)
 
 
 def make(model: models.Model) -> None:
@@ -222,14 +238,23 @@ def make(model: models.Model) -> None:
     long_positions = sorted({p for p in borders if p < model.long} | {model.long - 2, model.long - 1})
     long_logits = long_logits[long_positions]
 
-    path = DESTINATION / f"{model.name}.gguf"
+    # Quantised files have a folder of their own: exact arithmetic is not what every device does with them.
+    destination = DESTINATION / "mxfp4" if "mxfp4" in model.layout else DESTINATION
+    destination.mkdir(parents=True, exist_ok=True)
+    path = destination / f"{model.name}.gguf"
     state = {name: value.numpy() for name, value in network.state_dict().items()}
     tensors = convert.convert(
-        state, model.config.to_dict(), words, path, f"{model.name} (random weights)", lossless=True
+        state,
+        model.config.to_dict(),
+        words,
+        path,
+        f"{model.name} (random weights)",
+        lossless=True,
+        layout=model.layout,
     )
     check_file(path, tensors)
-    logits.astype("<f8").tofile(DESTINATION / f"{model.name}.logits.bin")
-    long_logits.astype("<f8").tofile(DESTINATION / f"{model.name}.long.logits.bin")
+    logits.astype("<f8").tofile(destination / f"{model.name}.logits.bin")
+    long_logits.astype("<f8").tofile(destination / f"{model.name}.long.logits.bin")
     versions = f"transformers {transformers.__version__}, torch {torch.__version__.split('+')[0]}"
     facts = {
         "name": model.name,
@@ -246,14 +271,14 @@ def make(model: models.Model) -> None:
         "long_shape": list(long_logits.shape),
     }
     lines = ",\n".join(f" {json.dumps(key)}: {json.dumps(value)}" for key, value in facts.items())
-    (DESTINATION / f"{model.name}.json").write_text("{\n" + lines + "\n}\n")
-    unused = sum(model.config.num_experts - len(used) for used in routers.used.values())
+    (destination / f"{model.name}.json").write_text("{\n" + lines + "\n}\n")
+    experts = getattr(model.config, "num_experts", 0)
+    unused = sum(experts - len(used) for used in routers.used.values())
     size, rms = path.stat().st_size, float(np.sqrt((logits**2).mean()))
     print(f"{model.name}: {size} bytes, logits RMS {rms:.2f}, experts unused {unused}", flush=True)
 
 
 def main() -> None:
-    DESTINATION.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     for model in models.all_models():
         if len(sys.argv) == 1 or model.name.startswith(tuple(sys.argv[1:])):

@@ -18,6 +18,7 @@ class Model:
     config: hf.PretrainedConfig
     vocabulary: str
     long: int
+    layout: str = ""  # words of layouts.py
 
 
 def plain(config: type, **fields):
@@ -160,18 +161,18 @@ def hybrid_family():
     yield Model("qwen3next-b", hf.Qwen3NextForCausalLM, config, "qwen3next", 103)
 
 
+def yarn(factor: float, context: int) -> dict:
+    """The ramp begins and ends at whole pairs ("truncate"), as GGUF readers have it."""
+    fields = {
+        "rope_type": "yarn",
+        "factor": factor,
+        "original_max_position_embeddings": context,
+        "truncate": True,
+    }
+    return theta(150000.0, beta_fast=32.0, beta_slow=1.0) | fields
+
+
 def gpt_oss_family():
-    """YaRN's ramp begins and ends at whole pairs ("truncate"), as GGUF readers have it."""
-
-    def yarn(factor: float, context: int) -> dict:
-        fields = {
-            "rope_type": "yarn",
-            "factor": factor,
-            "original_max_position_embeddings": context,
-            "truncate": True,
-        }
-        return theta(150000.0, beta_fast=32.0, beta_slow=1.0) | fields
-
     fields = {
         "num_hidden_layers": 4,
         "head_dim": 16,
@@ -193,6 +194,40 @@ def gpt_oss_family():
     yield Model("gpt-oss-b", hf.GptOssForCausalLM, config, "gpt-oss", 111)
 
 
+def layout_family():
+    """Models as other converters and older ones lay them out (layouts.py), as small as can be."""
+    small = {"hidden_size": 32, "num_hidden_layers": 2, "head_dim": 16, "num_attention_heads": 4}
+    fields = {key: value for key, value in small.items() if key != "head_dim"} | {"intermediate_size": 48}
+    config = plain(hf.Qwen2Config, rope_parameters=theta(1e6), **fields)
+    yield Model("qwen2-fused", hf.Qwen2ForCausalLM, config, "qwen2", 71, "fused")
+    moe = {"num_experts": 4, "num_experts_per_tok": 2, "norm_topk_prob": True, "moe_intermediate_size": 16}
+    config = plain(hf.Qwen3MoeConfig, rope_parameters=theta(1e6), **small | moe)
+    yield Model("qwen3moe-fused", hf.Qwen3MoeForCausalLM, config, "qwen3moe", 73, "fused")
+    moe = {"num_local_experts": 4, "num_experts_per_tok": 2, "intermediate_size": 32}
+    config = plain(hf.MixtralConfig, rope_parameters=theta(1e6), **small | moe)
+    yield Model("llama-moe-apart", hf.MixtralForCausalLM, config, "llama-pieces", 71, "apart")
+
+    hybrid = small | delta_net(2, 4, 8) | {"num_hidden_layers": 4, "full_attention_interval": 2}
+    hybrid |= {"num_attention_heads": 2, "num_key_value_heads": 1, "rope_parameters": sections(1, 1, 0)}
+    mixture = hybrid | experts(4, 2, 16, 16)
+    config = plain(hf.Qwen3_5MoeTextConfig, **mixture)
+    yield Model("qwen35moe-mtp", hf.Qwen3_5MoeForCausalLM, config, "qwen35moe", 81, "mtp fused")
+    config = plain(hf.Qwen3_5MoeTextConfig, **mixture)
+    yield Model("qwen35moe-ollama", hf.Qwen3_5MoeForCausalLM, config, "qwen35moe", 77, "ollama")
+    config = plain(hf.Qwen3_5TextConfig, **hybrid | {"intermediate_size": 48})
+    yield Model("qwen35-ollama", hf.Qwen3_5ForCausalLM, config, "qwen35", 79, "ollama grouped")
+    rope = {"rope_parameters": theta(1e7, partial_rotary_factor=0.25), "norm_topk_prob": True}
+    config = plain(hf.Qwen3NextConfig, **mixture | rope)
+    yield Model("qwen3next-ollama", hf.Qwen3NextForCausalLM, config, "qwen3next", 83, "ollama ssm_in mtp")
+
+    fields = small | {"num_local_experts": 4, "num_experts_per_tok": 2, "intermediate_size": 64}
+    fields |= {"sliding_window": 8, "rope_parameters": yarn(32.0, 4096)}
+    config = plain(hf.GptOssConfig, **fields)
+    yield Model("gpt-oss-mxfp4", hf.GptOssForCausalLM, config, "gpt-oss", 75, "mxfp4")
+    config = plain(hf.GptOssConfig, **fields)
+    yield Model("gptoss-mxfp4", hf.GptOssForCausalLM, config, "gpt-oss", 77, "ollama fused mxfp4")
+
+
 def all_models():
-    for family in (llama_family, qwen_family, gemma_family, hybrid_family, gpt_oss_family):
+    for family in (llama_family, qwen_family, gemma_family, hybrid_family, gpt_oss_family, layout_family):
         yield from family()

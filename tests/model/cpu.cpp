@@ -12,22 +12,24 @@ using namespace coterie;
 
 namespace {
 
-template <cpu::Isa isa>
+template <cpu::Isa isa, bool fine>
 std::unique_ptr<Device> cpu_of() {
     CpuOptions options;
     options.threads = 2;
     options.isa = cpu::isa_name(isa);
+    options.fine = fine;
     return std::make_unique<CpuDevice>(options);
 }
 
-golden::DeviceMaker maker(cpu::Isa isa) {
+// fine: activations of 16 bits instead of 8.
+golden::DeviceMaker maker(cpu::Isa isa, bool fine = false) {
     switch (isa) {
         case cpu::Isa::portable:
-            return cpu_of<cpu::Isa::portable>;
+            return fine ? cpu_of<cpu::Isa::portable, true> : cpu_of<cpu::Isa::portable, false>;
         case cpu::Isa::avx2:
-            return cpu_of<cpu::Isa::avx2>;
+            return fine ? cpu_of<cpu::Isa::avx2, true> : cpu_of<cpu::Isa::avx2, false>;
         case cpu::Isa::avx512:
-            return cpu_of<cpu::Isa::avx512>;
+            return fine ? cpu_of<cpu::Isa::avx512, true> : cpu_of<cpu::Isa::avx512, false>;
     }
     return nullptr;
 }
@@ -94,6 +96,24 @@ TEST_CASE("16-bit activations bring quantised models to exact arithmetic") {
         const auto logits = golden::rows_at(sequence.append(c.prompt), c.positions, c.vocabulary);
         CHECK(golden::nmse(logits, c.truth) <= 1e-7);
     }
+}
+
+TEST_CASE("MXFP4 experts on the CPU device, against transformers on the same numbers") {
+    for (const cpu::Isa isa : cpu::usable_isas())
+        for (const std::string& name : golden::names("mxfp4"))
+            for (const bool fine : {true, false}) {
+                CAPTURE(name, cpu::isa_name(isa), fine);
+                const golden::Case c = golden::load(name);
+                const auto runner = golden::make_runner(c.path, maker(isa, fine));
+                golden::Sequence sequence(*runner), again(*runner);
+                const auto logits = sequence.append(c.prompt);
+                // Activations of 16 and of 8 bits.
+                CHECK(golden::nmse(golden::rows_at(logits, c.positions, c.vocabulary), c.logits) <=
+                      (fine ? 1e-7 : 1e-3));
+                const auto longer = again.append(c.long_prompt);
+                CHECK(golden::nmse(golden::rows_at(longer, c.long_positions, c.vocabulary), c.long_logits) <=
+                      (fine ? 1e-7 : 1e-3));
+            }
 }
 
 TEST_CASE("a prompt in one chunk equals chunks, and interleaved sequences equal each alone") {

@@ -18,7 +18,7 @@ inline std::vector<Case> cases() {
             {"qwen35moe", 640, Recipe::Q4_K_M}, {"qwen3moe", 768, Recipe::Q5_K_M},
             {"qwen3moe", 512, Recipe::Q3_K_M},  {"qwen3moe", 512, Recipe::Q2_K},
             {"qwen3moe", 640, Recipe::IQ4_NL},  {"qwen3moe", 640, Recipe::Q8_0},
-            {"qwen35moe", 640, Recipe::Q5_0}};
+            {"qwen35moe", 640, Recipe::Q5_0},   {"qwen3moe", 768, Recipe::MXFP4_MOE}};
 }
 
 inline const std::vector<int32_t> prompt{3, 17, 400, 22, 599};
