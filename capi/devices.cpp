@@ -2,9 +2,9 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json.h"
 #include "base/threads.h"
 #include "device/cpu/isa.h"
 #include "device/cuda_backend.h"
@@ -35,7 +35,7 @@ HostMemory host_memory() {
 }
 
 // GPUs that can be used, and what keeps others from being used.
-void add_cuda(nlohmann::ordered_json& list, nlohmann::ordered_json& missing) {
+void add_cuda(Json& list, Json& missing) {
     std::string why;
     CudaBackend* backend = cuda_backend(&why);
     if (!backend) {
@@ -50,7 +50,7 @@ void add_cuda(nlohmann::ordered_json& list, nlohmann::ordered_json& missing) {
             missing.push_back({{"name", name}, {"reason", d.why_not}});
             continue;
         }
-        nlohmann::ordered_json peers = nlohmann::ordered_json::array();
+        Json peers = Json::array();
         for (const int peer : d.peers) peers.push_back(fmt::format("cuda:{}", peer));
         list.push_back({{"name", name},
                         {"model", d.name},
@@ -65,11 +65,11 @@ void add_cuda(nlohmann::ordered_json& list, nlohmann::ordered_json& missing) {
     }
 }
 
-nlohmann::ordered_json devices() {
-    nlohmann::ordered_json isas = nlohmann::ordered_json::array();
+Json devices() {
+    Json isas = Json::array();
     for (const cpu::Isa isa : cpu::usable_isas()) isas.push_back(cpu::isa_name(isa));
     const HostMemory memory = host_memory();
-    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    Json list = Json::array();
     list.push_back({{"name", "cpu"},
                     {"model", cpu::processor_name()},
                     {"cores", usable_cores()},
@@ -77,12 +77,12 @@ nlohmann::ordered_json devices() {
                     {"usable_isas", std::move(isas)},
                     {"total_bytes", memory.total},
                     {"free_bytes", memory.available}});
-    nlohmann::ordered_json missing = nlohmann::ordered_json::array();
+    Json missing = Json::array();
     add_cuda(list, missing);
     return {{"devices", std::move(list)}, {"missing", std::move(missing)}};
 }
 
-std::string cuda_line(const nlohmann::ordered_json& d) {
+std::string cuda_line(const Json& d) {
     std::string peers;
     for (const auto& peer : d["peers"])
         peers += (peers.empty() ? ", reaches " : ", ") + peer.get<std::string>();
@@ -96,7 +96,7 @@ std::string cuda_line(const nlohmann::ordered_json& d) {
         d["driver"].get<std::string>(), d["runtime"].get<std::string>());
 }
 
-std::string devices_text(const nlohmann::ordered_json& all) {
+std::string devices_text(const Json& all) {
     std::string text;
     for (const auto& d : all["devices"]) {
         if (!d.contains("isa")) {
@@ -122,7 +122,7 @@ std::string devices_text(const nlohmann::ordered_json& all) {
 coterie_status coterie_devices(int32_t format, char* buffer, size_t capacity, size_t* needed,
                                coterie_error* error) {
     return guard(error, [&] {
-        const nlohmann::ordered_json all = devices();
+        const Json all = devices();
         write_text(format == COTERIE_JSON ? all.dump(2) + "\n" : devices_text(all), buffer, capacity, needed);
     });
 }

@@ -1,8 +1,7 @@
 // Engines: placing a model, state, statistics.
 #include "engine/engine.h"
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.h"
 #include "coterie/coterie_experimental.h"
 #include "engine/crew.h"
 #include "engine/placement.h"
@@ -104,8 +103,8 @@ const char* state_name(EngineState state) {
     return "lost";
 }
 
-nlohmann::ordered_json describe(const Engine& engine) {
-    nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
+Json describe(const Engine& engine) {
+    Json ranks = Json::array();
     const std::vector<RankMemory> memory = engine.runner().memory();
     for (size_t i = 0; i < memory.size(); ++i) {
         const RankMemory& m = memory[i];

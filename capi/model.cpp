@@ -1,8 +1,7 @@
 // Models, tokens and chat rendering.
 #include <fmt/ranges.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.h"
 #include "guard.h"
 #include "handles.h"
 #include "store/store.h"
@@ -150,14 +149,14 @@ SamplingOptions ModelData::sampling_defaults(const char** source) const {
 static std::string defaults_json(const ModelData& data) {
     const char* source = nullptr;
     const SamplingOptions s = data.sampling_defaults(&source);
-    return nlohmann::ordered_json{{"temperature", s.temperature},
-                                  {"top_k", s.top_k},
-                                  {"top_p", s.top_p},
-                                  {"min_p", s.min_p},
-                                  {"typical_p", s.typical_p},
-                                  {"repeat_penalty", s.repeat_penalty},
-                                  {"penalty_tokens", s.penalty_tokens},
-                                  {"source", source}}
+    return Json{{"temperature", s.temperature},
+                {"top_k", s.top_k},
+                {"top_p", s.top_p},
+                {"min_p", s.min_p},
+                {"typical_p", s.typical_p},
+                {"repeat_penalty", s.repeat_penalty},
+                {"penalty_tokens", s.penalty_tokens},
+                {"source", source}}
         .dump();
 }
 

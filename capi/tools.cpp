@@ -1,6 +1,6 @@
 // The functions behind the tool, and the list of devices.
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "convert/quantize.h"
 #include "convert/synth.h"
 #include "convert/upcycle.h"
@@ -26,7 +26,7 @@ quant::Recipe recipe_of(const char* name) {
     fail(Status::invalid_argument, "'{}' is not a mixture of types; known are {}", name, known);
 }
 
-nlohmann::ordered_json event_json(const text::AnswerEvent& e) {
+Json event_json(const text::AnswerEvent& e) {
     switch (e.kind) {
         case text::AnswerEvent::Kind::reasoning:
             return {{"type", "reasoning"}, {"text", e.text}};
@@ -156,10 +156,9 @@ coterie_status coterie_parse_answer(const coterie_model* model, const char* text
         std::vector<text::AnswerEvent> events;
         parser.push(need_text(text, "text"), events);
         parser.finish(events);
-        nlohmann::ordered_json list = nlohmann::ordered_json::array();
+        Json list = Json::array();
         for (const text::AnswerEvent& e : events) list.push_back(event_json(e));
-        write_text(list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace), buffer, capacity,
-                   needed);
+        write_text(list.dump(2), buffer, capacity, needed);
     });
 }
 

@@ -4,8 +4,8 @@
 
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/threads.h"
 #include "device/cpu/cpu_device.h"
 #include "engine/placement.h"
@@ -17,40 +17,40 @@ namespace {
 constexpr std::chrono::seconds rank_deadline(120);
 
 std::string words(const EngineOptions& o, const std::string& path) {
-    const nlohmann::json j = {{"path", std::filesystem::absolute(path).string()},
-                              {"devices", o.devices},
-                              {"isa", o.isa},
-                              {"threads", o.threads},
-                              {"context", o.context_tokens},
-                              {"parallel", o.parallel},
-                              {"rows", o.step_rows},
-                              {"keys", int(o.key_type)},
-                              {"values", int(o.value_type)},
-                              {"drafts", o.drafts},
-                              {"checkpoints", o.checkpoints},
-                              {"reuse", o.reuse_prefixes},
-                              {"mode", int(o.mode)},
-                              {"host_experts", o.host_experts},
-                              {"device_bytes", o.device_bytes}};
+    const Json j = {{"path", std::filesystem::absolute(path).string()},
+                    {"devices", o.devices},
+                    {"isa", o.isa},
+                    {"threads", o.threads},
+                    {"context", o.context_tokens},
+                    {"parallel", o.parallel},
+                    {"rows", o.step_rows},
+                    {"keys", int(o.key_type)},
+                    {"values", int(o.value_type)},
+                    {"drafts", o.drafts},
+                    {"checkpoints", o.checkpoints},
+                    {"reuse", o.reuse_prefixes},
+                    {"mode", int(o.mode)},
+                    {"host_experts", o.host_experts},
+                    {"device_bytes", o.device_bytes}};
     return j.dump();
 }
 
-EngineOptions options_of(const nlohmann::json& j) {
+EngineOptions options_of(const Json& j) {
     EngineOptions o;
-    o.devices = j.at("devices");
-    o.isa = j.at("isa");
-    o.threads = j.at("threads");
-    o.context_tokens = j.at("context");
-    o.parallel = j.at("parallel");
-    o.step_rows = j.at("rows");
-    o.key_type = Type(j.at("keys").get<int>());
-    o.value_type = Type(j.at("values").get<int>());
-    o.drafts = j.at("drafts");
-    o.checkpoints = j.at("checkpoints");
-    o.reuse_prefixes = j.at("reuse");
-    o.mode = Mode(j.at("mode").get<int>());
-    o.host_experts = j.at("host_experts");
-    o.device_bytes = j.at("device_bytes");
+    o.devices = j["devices"].get<std::string>();
+    o.isa = j["isa"].get<std::string>();
+    o.threads = j["threads"].get<int>();
+    o.context_tokens = j["context"].get<int64_t>();
+    o.parallel = j["parallel"].get<int>();
+    o.step_rows = j["rows"].get<int64_t>();
+    o.key_type = Type(j["keys"].get<int>());
+    o.value_type = Type(j["values"].get<int>());
+    o.drafts = j["drafts"].get<int>();
+    o.checkpoints = j["checkpoints"].get<int>();
+    o.reuse_prefixes = j["reuse"].get<bool>();
+    o.mode = Mode(j["mode"].get<int>());
+    o.host_experts = j["host_experts"].get<bool>();
+    o.device_bytes = j["device_bytes"].get<uint64_t>();
     return o;
 }
 
@@ -149,9 +149,9 @@ void serve(const std::shared_ptr<Processes>& crew, const Log& log) {
                 case Order::Kind::create: {
                     place = {};
                     const std::string text(reinterpret_cast<const char*>(order.data()) + 1, order.size() - 1);
-                    const nlohmann::json j = nlohmann::json::parse(text);
+                    const Json j = Json::parse(text).value_or(Json());
                     place = place_one(crew, options_of(j),
-                                      [&] { return Model::open(j.at("path").get<std::string>()); }, {});
+                                      [&] { return Model::open(j["path"].get<std::string>()); }, {});
                     break;
                 }
                 case Order::Kind::destroy:

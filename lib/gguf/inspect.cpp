@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <nlohmann/json.hpp>
 
 #include "base/failure.h"
+#include "base/json.h"
 
 namespace coterie::gguf {
 namespace {
@@ -69,8 +69,6 @@ std::string count_text(uint64_t count) {
     if (count >= 1000000) return fmt::format("{:.2f} M", double(count) * 1e-6);
     return fmt::format("{}", count);
 }
-
-using Json = nlohmann::ordered_json;
 
 Json value_json(const Value& value) {
     if (const auto text = value.as_string()) return std::string(*text);
@@ -262,7 +260,7 @@ std::string inspect_json(const File& file) {
                                    {"offset", tensor.offset},
                                    {"file", tensor.shard}});
     // Text that is not UTF-8 must not make the output invalid.
-    return root.dump(2, ' ', false, Json::error_handler_t::replace);
+    return root.dump(2);
 }
 
 }  // namespace coterie::gguf

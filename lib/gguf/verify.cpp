@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "base/failure.h"
+#include "base/json.h"
 #include "base/threads.h"
 #include "gguf/inspect.h"
 #include "quant/scan.h"
@@ -126,7 +126,6 @@ std::string verification_text(const File& file, const Verification& result) {
 }
 
 std::string verification_json(const File& file, const Verification& result) {
-    using Json = nlohmann::ordered_json;
     Json root = {{"path", file.path()},     {"ok", result.ok()},     {"tensors", result.tensors},
                  {"blocks", result.blocks}, {"bytes", result.bytes}, {"bad", Json::array()},
                  {"zero", result.zero}};
@@ -137,7 +136,7 @@ std::string verification_json(const File& file, const Verification& result) {
                                {"row", bad.row},
                                {"offset", bad.offset},
                                {"file", file.shard(bad.shard).path()}});
-    return root.dump(2, ' ', false, Json::error_handler_t::replace);
+    return root.dump(2);
 }
 
 }  // namespace coterie::gguf

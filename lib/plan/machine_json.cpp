@@ -1,15 +1,13 @@
 // Machines as JSON, read strictly: a key that is missing, misspelt or of the wrong kind is named.
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/failure.h"
+#include "base/json.h"
 #include "plan/machine.h"
 
 namespace coterie {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // An object being read: every key it has must be asked for.
 class Reader {
@@ -21,8 +19,7 @@ class Reader {
 
     const Json* find(const char* key) {
         asked_.insert(key);
-        const auto it = json_.find(key);
-        return it == json_.end() ? nullptr : &*it;
+        return json_.find(key);
     }
     const Json& get(const char* key) {
         const Json* value = find(key);
@@ -53,9 +50,9 @@ class Reader {
     }
     void finish() const {
         for (const auto& item : json_.items())
-            if (!asked_.count(item.key()))
-                fail(Status::invalid_argument, "'{}' is not a key that is known there, in {}",
-                     full(item.key()), where_);
+            if (!asked_.count(item.key))
+                fail(Status::invalid_argument, "'{}' is not a key that is known there, in {}", full(item.key),
+                     where_);
     }
 
   private:
@@ -103,9 +100,9 @@ Json link_object(const MachineLink& link) {
 }  // namespace
 
 Machine parse_machine(std::string_view text, const std::string& where) {
-    const Json json = Json::parse(text, nullptr, false);
-    if (json.is_discarded()) fail(Status::invalid_argument, "{} is not JSON", where);
-    Reader root(json, where, "");
+    const std::optional<Json> json = Json::parse(text);
+    if (!json) fail(Status::invalid_argument, "{} is not JSON", where);
+    Reader root(*json, where, "");
     Machine m;
     m.name = root.text("name");
     const Json& devices = root.get("devices");
@@ -181,7 +178,7 @@ std::string machine_json(const Machine& m) {
                     {"bandwidth_bytes_per_s", m.host.bandwidth},
                     {"matrix_flops", m.host.matrix_rate},
                     {"link", link_object(m.host.link)}};
-    return json.dump(2, ' ', false, Json::error_handler_t::replace);
+    return json.dump(2);
 }
 
 }  // namespace coterie

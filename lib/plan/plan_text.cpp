@@ -1,14 +1,11 @@
 // Plans for people and for programs.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.h"
 #include "plan/planner.h"
 
 namespace coterie {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // "[3, 7)" as people count: "3-6".
 std::string span_text(Range r) {
@@ -156,7 +153,7 @@ std::string plan_json(const Plan& p) {
     json["problems"] = p.problems;
     json["suggestions"] = p.suggestions;
     json["notes"] = p.notes;
-    return json.dump(2, ' ', false, Json::error_handler_t::replace);
+    return json.dump(2);
 }
 
 }  // namespace coterie

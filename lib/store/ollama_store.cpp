@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "store/places.h"
 #include "store/sha256.h"
 
@@ -12,13 +12,12 @@ namespace coterie::store {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr uint64_t most_manifest_bytes = 4 << 20;
 
-std::string text_of(const json& object, const char* key) {
-    const auto found = object.find(key);
-    return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+std::string text_of(const Json& object, const char* key) {
+    const Json* found = object.find(key);
+    return found && found->is_string() ? found->get<std::string>() : std::string();
 }
 
 // "sha256:<hex>" or "sha256-<hex>" -> hex, lower case; empty if it is none.
@@ -39,9 +38,9 @@ uint64_t downloaded(const std::string& blob) {
         std::error_code gone;
         const std::string sidecar = blob + "-partial-" + std::to_string(i);
         if (!fs::is_regular_file(sidecar, gone)) continue;
-        const json part = json::parse(read_small_file(sidecar, 4096), nullptr, false);
-        if (part.is_object() && part.contains("Completed") && part["Completed"].is_number_unsigned())
-            sum += part["Completed"].get<uint64_t>();
+        const std::optional<Json> part = Json::parse(read_small_file(sidecar, 4096));
+        const Json* completed = part ? part->find("Completed") : nullptr;
+        if (completed && completed->is_number_unsigned()) sum += completed->get<uint64_t>();
     }
     return sum;
 }
@@ -91,24 +90,25 @@ std::string problem_of(const StoredModel& model) {
 
 void read_config(StoredModel& model, const Part& config) {
     if (config.state != Part::State::complete) return;
-    const json facts = json::parse(read_small_file(config.path, most_manifest_bytes), nullptr, false);
-    if (!facts.is_object()) return;
+    const std::optional<Json> read = Json::parse(read_small_file(config.path, most_manifest_bytes));
+    if (!read || !read->is_object()) return;
+    const Json& facts = *read;
     model.format = text_of(facts, "model_format");
     model.family = text_of(facts, "model_family");
     model.parameter_size = text_of(facts, "model_type");
     model.quantization = text_of(facts, "file_type");
     model.renderer = text_of(facts, "renderer");
     model.parser = text_of(facts, "parser");
-    if (const auto list = facts.find("model_families"); list != facts.end() && list->is_array())
-        for (const json& family : *list)
+    if (const Json* list = facts.find("model_families"); list && list->is_array())
+        for (const Json& family : *list)
             if (family.is_string()) model.families.push_back(family.get<std::string>());
 }
 
-Part read_part(const json& layer, const std::string& type, const std::string& root) {
+Part read_part(const Json& layer, const std::string& type, const std::string& root) {
     Part part;
     part.type = type;
     part.digest = digest_of(text_of(layer, "digest"));
-    if (const auto size = layer.find("size"); size != layer.end() && size->is_number_unsigned())
+    if (const Json* size = layer.find("size"); size && size->is_number_unsigned())
         part.size = size->get<uint64_t>();
     if (!part.digest.empty())
         look_at(part, root);
@@ -129,20 +129,20 @@ StoredModel read_manifest(const std::string& root, const std::string& path, cons
     try {
         const std::string text = read_small_file(path, most_manifest_bytes);
         model.digest = sha256_hex(text);
-        const json manifest = json::parse(text, nullptr, false);
-        const auto layers = manifest.is_object() ? manifest.find("layers") : manifest.end();
-        if (!manifest.is_object() || layers == manifest.end() || !layers->is_array()) {
+        const Json manifest = Json::parse(text).value_or(Json());
+        const Json* layers = manifest.find("layers");
+        if (!layers || !layers->is_array()) {
             model.problem =
                 fmt::format("the manifest of '{}' ({}) is damaged; fetch it again with: ollama pull {}",
                             model.name, path, model.name);
             return model;
         }
-        if (const auto config = manifest.find("config"); config != manifest.end() && config->is_object()) {
+        if (const Json* config = manifest.find("config"); config && config->is_object()) {
             model.parts.push_back(read_part(*config, "config", root));
             read_config(model, model.parts.back());
         }
         constexpr std::string_view prefix = "application/vnd.ollama.image.";
-        for (const json& layer : *layers) {
+        for (const Json& layer : *layers) {
             if (!layer.is_object()) continue;
             const std::string media = text_of(layer, "mediaType");
             if (media.compare(0, prefix.size(), prefix) != 0) continue;

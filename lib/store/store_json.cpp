@@ -1,12 +1,10 @@
 // Stored models as JSON, for programs.
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "store/store.h"
 
 namespace coterie::store {
 namespace {
-
-using json = nlohmann::ordered_json;
 
 const char* state_name(Part::State state) {
     switch (state) {
@@ -22,7 +20,7 @@ const char* state_name(Part::State state) {
     return "";
 }
 
-json facts_of(const StoredModel& model) {
+Json facts_of(const StoredModel& model) {
     return {{"name", model.name},
             {"source", model.source},
             {"path", model.path},
@@ -38,34 +36,36 @@ json facts_of(const StoredModel& model) {
             {"problem", model.problem}};
 }
 
-std::string text_of(const json& value) {
-    return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+std::string text_of(const Json& value) {
+    return value.dump(2) + "\n";
 }
 
-json parsed(const std::string& text, json otherwise) {
-    json value = json::parse(text, nullptr, false);
-    return value.is_discarded() || value.type() != otherwise.type() ? otherwise : value;
+Json parsed(const std::string& text, Json otherwise) {
+    std::optional<Json> value = Json::parse(text);
+    const bool same =
+        value && value->is_array() == otherwise.is_array() && value->is_object() == otherwise.is_object();
+    return same ? std::move(*value) : std::move(otherwise);
 }
 
 }  // namespace
 
 std::string list_json(const std::vector<StoredModel>& models) {
-    json list = json::array();
+    Json list = Json::array();
     for (const StoredModel& model : models) list.push_back(facts_of(model));
     return text_of(list);
 }
 
 std::string show_json(const StoredModel& model) {
-    json object = facts_of(model);
+    Json object = facts_of(model);
     const StoredTexts texts = read_texts(model);
     object["renderer"] = model.renderer;
     object["parser"] = model.parser;
     object["template"] = texts.chat_template;
     object["system"] = texts.system;
-    object["parameters"] = parsed(texts.parameters_json, json::object());
-    object["messages"] = parsed(texts.messages_json, json::array());
+    object["parameters"] = parsed(texts.parameters_json, Json::object());
+    object["messages"] = parsed(texts.messages_json, Json::array());
     object["licenses"] = texts.licenses;
-    json parts = json::array();
+    Json parts = Json::array();
     for (const Part& part : model.parts)
         parts.push_back({{"type", part.type},
                          {"digest", part.digest},

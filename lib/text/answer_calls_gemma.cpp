@@ -1,7 +1,7 @@
 // Calls in Gemma 4's notation: call:f{a:1,b:<|"|>text<|"|>,c:[true,{d:null}]}. Keys are bare or quoted like
 // texts. A call is read whole, then converted, as its values nest.
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "text/answer_calls.h"
 
 namespace coterie::text {

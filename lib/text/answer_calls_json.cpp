@@ -1,7 +1,7 @@
 // Calls written as JSON: {"name": "f", "arguments": {...}}, a list of such, and f SEPARATOR {...}.
 // Arguments stream as soon as the name is known; arguments that come before the name wait for it.
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "text/answer_calls.h"
 
 namespace coterie::text {
@@ -12,8 +12,9 @@ bool space(char byte) {
 }
 
 std::string decoded(const std::string& json) {
-    const auto value = nlohmann::json::parse(json, nullptr, false);
-    return value.is_string() ? value.get<std::string>() : value.is_number() ? value.dump() : std::string();
+    const std::optional<Json> value = Json::parse(json);
+    if (!value) return {};
+    return value->is_string() ? value->text() : value->is_number() ? value->dump() : std::string();
 }
 
 class JsonCalls final : public CallReader {
@@ -164,7 +165,8 @@ class JsonCalls final : public CallReader {
         if (value_.front() == '"') {  // an object inside a string, as OpenAI's interface has it
             held_ = decoded(value_);
             if (held_.empty()) held_ = "{}";
-            return nlohmann::json::parse(held_, nullptr, false).is_object();
+            const std::optional<Json> object = Json::parse(held_);
+            return object && object->is_object();
         }
         held_ = value_ == "null" ? "{}" : value_;
         return true;

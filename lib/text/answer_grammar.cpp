@@ -13,7 +13,6 @@
 namespace coterie::text {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Node = GrammarRules::Node;
 
 constexpr size_t largest_text = 1 << 20;
@@ -22,14 +21,10 @@ Json parsed(std::string_view text, const char* what) {
     if (text.size() > largest_text)
         fail(Status::invalid_argument, "{} have {} bytes; at most {} are accepted", what, text.size(),
              largest_text);
-    try {
-        return Json::parse(text, [&](int depth, Json::parse_event_t, Json&) {
-            if (depth > 500) fail(Status::invalid_argument, "{} are nested more than 500 deep", what);
-            return true;
-        });
-    } catch (const Json::exception& error) {
-        fail(Status::invalid_argument, "{} are not valid JSON: {}", what, error.what());
-    }
+    std::string why;
+    std::optional<Json> read = Json::parse(text, &why);
+    if (!read) fail(Status::invalid_argument, "{} are not valid JSON: {}", what, why);
+    return std::move(*read);
 }
 
 class AnswerRules {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "text/json_text.h"
+#include "base/json.h"
 
 namespace coterie::text {
 namespace {

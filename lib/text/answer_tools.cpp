@@ -1,14 +1,13 @@
 #include "text/answer_tools.h"
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
 
 #include "base/failure.h"
+#include "base/json.h"
 #include "text/answer_json.h"
 
 namespace coterie::text {
 namespace {
-
-using Json = nlohmann::json;
 
 bool space(char byte) {
     return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
@@ -43,7 +42,7 @@ uint8_t value_type(const Json& value) {
 // The types a schema admits; 0 when it doesn't say. References lead into the tool's own parameters.
 uint8_t schema_types(const Json& schema, const Json& root, int depth) {
     if (!schema.is_object() || depth > 16) return 0;
-    if (const auto type = schema.find("type"); type != schema.end()) {
+    if (const Json* type = schema.find("type")) {
         if (type->is_string()) return type_bit(type->get<std::string>());
         uint8_t bits = 0;
         if (type->is_array())
@@ -52,24 +51,20 @@ uint8_t schema_types(const Json& schema, const Json& root, int depth) {
         return bits;
     }
     if (schema.contains("const")) return value_type(schema["const"]);
-    if (const auto values = schema.find("enum"); values != schema.end() && values->is_array()) {
+    if (const Json* values = schema.find("enum"); values && values->is_array()) {
         uint8_t bits = 0;
         for (const Json& value : *values) bits |= value_type(value);
         return bits;
     }
-    if (const auto reference = schema.find("$ref"); reference != schema.end() && reference->is_string()) {
+    if (const Json* reference = schema.find("$ref"); reference && reference->is_string()) {
         const auto path = reference->get<std::string>();
         if (path.rfind("#/", 0) != 0) return 0;
-        try {
-            const Json::json_pointer pointer(path.substr(1));
-            return root.contains(pointer) ? schema_types(root[pointer], root, depth + 1) : 0;
-        } catch (const Json::exception&) {
-            return 0;
-        }
+        const Json* place = root.at_pointer(path.substr(1));
+        return place ? schema_types(*place, root, depth + 1) : 0;
     }
     for (const char* key : {"anyOf", "oneOf"}) {
-        const auto branches = schema.find(key);
-        if (branches == schema.end() || !branches->is_array()) continue;
+        const Json* branches = schema.find(key);
+        if (!branches || !branches->is_array()) continue;
         uint8_t bits = 0;
         for (const Json& branch : *branches) {
             const uint8_t types = schema_types(branch, root, depth + 1);
@@ -162,11 +157,11 @@ bool python_sequence(std::string_view source, size_t& at, std::string& out, int 
 
 ToolTypes::ToolTypes(std::string_view tools_json) {
     if (tools_json.empty()) return;
-    const Json tools = Json::parse(tools_json, nullptr, false);
-    if (!tools.is_array())
+    const std::optional<Json> tools = Json::parse(tools_json);
+    if (!tools || !tools->is_array())
         fail(Status::invalid_argument,
              "the tools are not a JSON list: pass the list of tools as OpenAI defines it");
-    for (const Json& entry : tools) {
+    for (const Json& entry : *tools) {
         const Json& tool = entry.is_object() && entry.contains("function") ? entry["function"] : entry;
         if (!tool.is_object() || !tool.contains("name") || !tool["name"].is_string())
             fail(Status::invalid_argument,
@@ -178,7 +173,7 @@ ToolTypes::ToolTypes(std::string_view tools_json) {
         const Json& root = tool[key];
         if (!root["properties"].is_object()) continue;
         for (const auto& property : root["properties"].items())
-            types[property.key()] = schema_types(property.value(), root, 0);
+            types[property.key] = schema_types(property.value, root, 0);
     }
 }
 
@@ -213,8 +208,8 @@ bool python_literal(std::string_view source, size_t& at, std::string& out, int d
     while (end < source.size() &&
            (digit(source[end]) || std::string_view("+-.eE").find(source[end]) != std::string_view::npos))
         ++end;
-    const Json number = Json::parse(source.substr(at, end - at), nullptr, false);
-    if (!number.is_number()) return false;
+    const std::optional<Json> number = Json::parse(source.substr(at, end - at));
+    if (!number || !number->is_number()) return false;
     out += source.substr(at, end - at);
     at = end;
     return true;
@@ -227,23 +222,23 @@ std::string typed_value(std::string_view raw, uint8_t types) {
     while (to > from && space(raw[to - 1])) --to;
     const std::string_view trimmed = raw.substr(from, to - from);
     std::string json(trimmed);
-    Json value = Json::parse(trimmed, nullptr, false);
-    if (value.is_discarded()) {
+    std::optional<Json> value = Json::parse(trimmed);
+    if (!value) {
         std::string converted;
         size_t at = 0;
         // Quotes around a whole value are the text's own, whatever language they look like.
         if (trimmed.empty() || trimmed.front() == '\'' || !python_literal(trimmed, at, converted) ||
             at != trimmed.size())
             return json_quoted(raw);
-        value = Json::parse(converted, nullptr, false);
-        if (value.is_discarded()) return json_quoted(raw);
+        value = Json::parse(converted);
+        if (!value) return json_quoted(raw);
         json = std::move(converted);
     }
-    uint8_t type = value_type(value);
+    uint8_t type = value_type(*value);
     if (types == 0) return type == type_string ? json_quoted(raw) : json;
     if (type == type_number && (types & (type_number | type_integer)) == type_integer) {
         // An integer written as 3.0
-        const double number = value.get<double>();
+        const double number = value->get<double>();
         if (number == static_cast<double>(static_cast<int64_t>(std::clamp(number, -9e15, 9e15))))
             return fmt::format("{}", static_cast<int64_t>(number));
     }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/failure.h"
-#include "text/json_text.h"
+#include "base/json.h"
 #include "text/utf8.h"
 
 namespace coterie::text {

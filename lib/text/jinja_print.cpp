@@ -4,9 +4,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "text/jinja_text.h"
 #include "text/jinja_value.h"
-#include "text/json_text.h"
 
 namespace coterie::text::jinja {
 namespace {

@@ -13,7 +13,6 @@
 namespace coterie::text {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Node = GrammarRules::Node;
 
 constexpr size_t largest_schema = 1 << 20;
@@ -32,12 +31,12 @@ bool of_json_type(const Json& value, const std::string& type) {
 }
 
 std::vector<std::string> types_of(const Json& schema, const std::string& pointer) {
-    const auto type = schema.find("type");
+    const Json* type = schema.find("type");
     std::vector<std::string> types;
     const auto has_any = [&](std::initializer_list<const char*> keys) {
         return std::any_of(keys.begin(), keys.end(), [&](const char* key) { return schema.contains(key); });
     };
-    if (type != schema.end()) {
+    if (type) {
         if (type->is_string())
             types = {type->get<std::string>()};
         else if (type->is_array())
@@ -164,7 +163,7 @@ Node JsonSchemaRules::value(const Json& schema, const std::string& pointer) {
         fail(Status::invalid_argument, "the JSON schema at '{}' is neither an object nor true or false",
              pointer.empty() ? "/" : pointer);
     // The same schema is the same rule; so references may go in circles.
-    const std::string key = schema.dump(-1, ' ', false, Json::error_handler_t::replace);
+    const std::string key = schema.dump();
     if (const auto known = known_.find(key); known != known_.end()) return rules_.rule(known->second);
     if (known_.size() > 20000)
         fail(Status::invalid_argument,
@@ -225,7 +224,7 @@ Node JsonSchemaRules::enumerated(const Json& schema, const Json& values, const s
     const bool only_type = std::all_of(others.items().begin(), others.items().end(), [](const auto& entry) {
         constexpr std::string_view plain[] = {"type",     "title",    "description", "default",
                                               "nullable", "examples", "$comment"};
-        return std::find(std::begin(plain), std::end(plain), entry.key()) != std::end(plain);
+        return std::find(std::begin(plain), std::end(plain), entry.key) != std::end(plain);
     });
     if (!only_type) {
         GrammarRules rules;
@@ -259,8 +258,8 @@ Node JsonSchemaRules::of_type(const std::string& type, const Json& schema, const
 
 std::optional<uint64_t> JsonSchemaRules::count(const Json& schema, const char* keyword,
                                                const std::string& pointer) const {
-    const auto found = schema.find(keyword);
-    if (found == schema.end()) return std::nullopt;
+    const Json* found = schema.find(keyword);
+    if (!found) return std::nullopt;
     const bool valid = found->is_number() && found->get<double>() >= 0 && found->get<double>() <= 1e9 &&
                        std::floor(found->get<double>()) == found->get<double>();
     if (!valid)
@@ -274,14 +273,14 @@ Node JsonSchemaRules::string(const Json& schema, const std::string& pointer) {
     const uint64_t most = count(schema, "maxLength", pointer).value_or(GrammarRules::unbounded);
     if (least > most) return rules_.nothing();
     std::string_view by_format;
-    if (const auto format = schema.find("format"); format != schema.end()) {
+    if (const Json* format = schema.find("format")) {
         if (format->is_string()) by_format = format_pattern(format->get<std::string>());
         if (by_format.empty())
             unsupported(pointer + "/format",
                         "has a format that isn't known (known: date-time, date, time, duration, email, "
                         "hostname, ipv4, ipv6, uuid, uri)");
     }
-    if (const auto given = schema.find("pattern"); given != schema.end()) {
+    if (const Json* given = schema.find("pattern")) {
         if (!given->is_string())
             fail(Status::invalid_argument, "the JSON schema's '{}/pattern' is not a text", pointer);
         if (!by_format.empty()) unsupported(pointer, "has both a pattern and a format");
@@ -321,8 +320,8 @@ Node JsonSchemaRules::pattern(std::string_view source, const Json& schema, const
 Node JsonSchemaRules::number(const Json& schema, bool integer, const std::string& pointer) {
     NumberBounds bounds;
     const auto bound = [&](const char* keyword) -> std::optional<double> {
-        const auto found = schema.find(keyword);
-        if (found == schema.end() || found->is_boolean()) return std::nullopt;
+        const Json* found = schema.find(keyword);
+        if (!found || found->is_boolean()) return std::nullopt;
         if (!found->is_number())
             fail(Status::invalid_argument, "the JSON schema's '{}/{}' is not a number", pointer, keyword);
         return found->get<double>();
@@ -390,20 +389,13 @@ std::shared_ptr<const Grammar> json_schema_grammar_after(std::string_view free_u
     if (schema.size() > largest_schema)
         fail(Status::invalid_argument, "a JSON schema has {} bytes; at most {} are accepted", schema.size(),
              largest_schema);
-    Json document;
-    try {
-        // Depth is bounded before anything recursive looks at it.
-        document = Json::parse(schema, [](int depth, Json::parse_event_t, Json&) {
-            if (depth > 500) fail(Status::invalid_argument, "a JSON schema is nested more than 500 deep");
-            return true;
-        });
-    } catch (const Json::exception& error) {
-        fail(Status::invalid_argument, "a JSON schema is not valid JSON: {}", error.what());
-    }
+    std::string why;
+    const std::optional<Json> document = Json::parse(schema, &why);
+    if (!document) fail(Status::invalid_argument, "a JSON schema is not valid JSON: {}", why);
     GrammarRules rules;
-    JsonSchemaRules schemas(rules, document, options);
+    JsonSchemaRules schemas(rules, *document, options);
     const auto root = rules.declare("root");
-    const Node value = schemas.value(document, "");
+    const Node value = schemas.value(*document, "");
     rules.define(root,
                  free_until.empty()
                      ? value

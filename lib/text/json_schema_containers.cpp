@@ -10,7 +10,6 @@
 namespace coterie::text {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Node = GrammarRules::Node;
 
 // Names letter by letter, to tell other keys from them.
@@ -59,10 +58,9 @@ Node JsonSchemaRules::more_properties(const Json& schema, const std::vector<std:
             unsupported(pointer + "/patternProperties",
                         "has several patterns, which could contradict each other");
         allowed = true;
-        const std::string source = listed.items().begin().key();
-        return rules_.sequence(
-            {quoted(regex_node(rules_, source, true, true)), rules_.bytes(":"), gap(),
-             value(listed.items().begin().value(), pointer + "/patternProperties/" + source)});
+        const std::string source = listed.items()[0].key;
+        return rules_.sequence({quoted(regex_node(rules_, source, true, true)), rules_.bytes(":"), gap(),
+                                value(listed.items()[0].value, pointer + "/patternProperties/" + source)});
     }
     // Other keys could match a pattern, so there are none.
     if (additional == Json(false) || patterns) return rules_.nothing();
@@ -91,11 +89,11 @@ Node JsonSchemaRules::object(const Json& schema, const std::string& pointer) {
     std::vector<Property> properties;
     std::vector<std::string> names;
     std::set<std::string> required;
-    if (const auto list = schema.find("required"); list != schema.end() && list->is_array())
+    if (const Json* list = schema.find("required"); list && list->is_array())
         for (const Json& name : *list)
             if (name.is_string()) required.insert(name.get<std::string>());
-    const auto listed = schema.find("properties");
-    const bool named = listed != schema.end();
+    const Json* listed = schema.find("properties");
+    const bool named = listed != nullptr;
     if (named && !listed->is_object())
         fail(Status::invalid_argument, "the JSON schema's '{}/properties' is not an object", pointer);
     const auto add = [&](const std::string& name, Json property) {
@@ -114,7 +112,7 @@ Node JsonSchemaRules::object(const Json& schema, const std::string& pointer) {
         names.push_back(name);
     };
     if (named)
-        for (const auto& entry : listed->items()) add(entry.key(), entry.value());
+        for (const auto& entry : listed->items()) add(entry.key, entry.value);
     for (const std::string& name : required)
         if (!named || !listed->contains(name)) add(name, schema.value("additionalProperties", Json(true)));
     if (properties.size() > 5000)
@@ -175,10 +173,10 @@ Node JsonSchemaRules::array(const Json& schema, const std::string& pointer) {
     uint64_t most = count(schema, "maxItems", pointer).value_or(GrammarRules::unbounded);
     const Json* first = nullptr;  // the schemas of the first items
     Json rest = true;
-    if (const auto prefix = schema.find("prefixItems"); prefix != schema.end() && prefix->is_array()) {
+    if (const Json* prefix = schema.find("prefixItems"); prefix && prefix->is_array()) {
         first = &*prefix;
         rest = schema.value("items", Json(false));
-    } else if (const auto items = schema.find("items"); items != schema.end()) {
+    } else if (const Json* items = schema.find("items")) {
         if (items->is_array()) {  // as drafts before 2020 wrote it
             first = &*items;
             rest = schema.value("additionalItems", Json(false));

@@ -8,8 +8,6 @@
 namespace coterie::text {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr int most_steps = 64;
 constexpr size_t most_branches = 256;
 
@@ -125,11 +123,7 @@ const Json& JsonSchemaRules::target(const std::string& reference, const std::str
             path += reference[i];
         }
     }
-    try {
-        const Json::json_pointer place(path);
-        if (document_.contains(place)) return document_.at(place);
-    } catch (const Json::exception&) {
-    }
+    if (const Json* place = document_.at_pointer(path)) return *place;
     fail(Status::invalid_argument, "the JSON schema at '{}' refers to '{}', which isn't there", pointer,
          reference);
 }
@@ -138,15 +132,14 @@ Json JsonSchemaRules::resolved(Json schema, const std::string& pointer) {
     for (int step = 0; schema.is_object(); ++step) {
         if (step > most_steps)
             fail(Status::invalid_argument, "the JSON schema at '{}' refers to itself without end", pointer);
-        if (const auto reference = schema.find("$ref"); reference != schema.end()) {
+        if (const Json* reference = schema.find("$ref")) {
             if (!reference->is_string())
                 fail(Status::invalid_argument, "the JSON schema's '{}/$ref' is not a text", pointer);
             const Json& to = target(reference->get<std::string>(), pointer);
             schema.erase("$ref");
-            for (auto it = schema.begin(); it != schema.end();)
-                it = annotation(it.key()) ? schema.erase(it) : std::next(it);
+            schema.erase_if(annotation);
             schema = schema.empty() ? to : merged(to, schema, pointer, step);
-        } else if (const auto all = schema.find("allOf"); all != schema.end()) {
+        } else if (const Json* all = schema.find("allOf")) {
             if (!all->is_array())
                 fail(Status::invalid_argument, "the JSON schema's '{}/allOf' is not a list", pointer);
             const Json parts = *all;
@@ -169,12 +162,12 @@ void JsonSchemaRules::merge_objects(Json& into, const Json& a, const Json& b) {
     for (const Json* side : {&a, &b}) {
         if (!side->contains("properties")) continue;
         for (const auto& entry : (*side)["properties"].items()) {
-            if (properties.contains(entry.key())) continue;
-            Json both = both_of(schema_for(a, entry.key()), schema_for(b, entry.key()));
+            if (properties.contains(entry.key)) continue;
+            Json both = both_of(schema_for(a, entry.key), schema_for(b, entry.key));
             const bool impossible = both == Json(false) ||
                                     (both.contains("allOf") && both["allOf"][1] == Json(false)) ||
                                     (both.contains("allOf") && both["allOf"][0] == Json(false));
-            properties[entry.key()] = impossible ? Json(false) : std::move(both);
+            properties[entry.key] = impossible ? Json(false) : std::move(both);
         }
     }
     if (!properties.empty()) into["properties"] = std::move(properties);
@@ -226,7 +219,7 @@ Json JsonSchemaRules::merged(const Json& left, const Json& right, const std::str
         } else if (key == "const") {
             return Json(false);
         } else if (key.rfind("min", 0) == 0 || key == "exclusiveMinimum") {
-            if (mine.is_number() && value.is_number() && value > mine) mine = value;
+            if (mine.is_number() && value.is_number() && mine < value) mine = value;
         } else if (key.rfind("max", 0) == 0 || key == "exclusiveMaximum") {
             if (mine.is_number() && value.is_number() && value < mine) mine = value;
         } else if (key == "items" || key == "propertyNames" || key == "additionalItems") {

@@ -2,12 +2,12 @@
 // tools).
 #pragma once
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "text/grammar_rules.h"
 #include "text/json_schema.h"
 
@@ -15,7 +15,6 @@ namespace coterie::text {
 
 class JsonSchemaRules {
   public:
-    using Json = nlohmann::ordered_json;
     using Node = GrammarRules::Node;
 
     // `document`: what references lead into. It must outlive this.
