@@ -70,7 +70,7 @@ class Reader {
         if (open_.empty())
             result = std::move(value);
         else if (Level& level = open_.back(); level.object)
-            level.entries.push_back({std::move(level.key), std::move(value)});
+            level.entries.emplace_back(std::move(level.key), std::move(value));
         else
             level.elements.push_back(std::move(value));
         return true;
@@ -93,7 +93,7 @@ class Reader {
             if (kept != i) entries[kept] = std::move(entries[i]);
             ++kept;
         }
-        entries.resize(kept);
+        entries.erase(entries.begin() + ptrdiff_t(kept), entries.end());
     }
 
     bool close() {
@@ -193,17 +193,44 @@ void write(std::string& out, const Json& value, int indent, int depth) {
 
 }  // namespace
 
+struct Json::Content {
+    std::string text;
+    Array elements;
+    Object entries;
+};
+
+Json::Json() noexcept = default;
+Json::~Json() = default;
+Json::Json(const Json& other)
+    : kind_(other.kind_),
+      number_(other.number_),
+      content_(other.content_ ? std::make_unique<Content>(*other.content_) : nullptr) {}
+Json::Json(Json&& other) noexcept
+    : kind_(std::exchange(other.kind_, Kind::null)),
+      number_(other.number_),
+      content_(std::move(other.content_)) {}
+Json& Json::operator=(Json other) noexcept {
+    kind_ = other.kind_;
+    number_ = other.number_;
+    content_.swap(other.content_);
+    return *this;
+}
+
+Json::Json(std::string text) : content_(new Content{std::move(text), {}, {}}) {
+    kind_ = Kind::text;
+}
+
 Json::Json(std::initializer_list<Json> elements) {
     const bool pairs = std::all_of(elements.begin(), elements.end(), [](const Json& element) {
         return element.is_array() && element.size() == 2 && element[0].is_string();
     });
     if (!pairs) {
-        data_ = Array(elements);
+        *this = of(Array(elements));
         return;
     }
-    Object entries;
-    for (const Json& pair : elements) entries.push_back({pair[0].text(), pair[1]});
-    data_ = std::move(entries);
+    Object all;
+    for (const Json& pair : elements) all.emplace_back(pair[0].text(), pair[1]);
+    *this = of(std::move(all));
 }
 
 Json Json::array(std::initializer_list<Json> elements) {
@@ -214,16 +241,22 @@ Json Json::object() {
     return of(Object());
 }
 
-Json Json::of(Array elements) noexcept {
+Json Json::of(Array elements) {
     Json value;
-    value.data_ = std::move(elements);
+    value.content_.reset(new Content{{}, std::move(elements), {}});
+    value.kind_ = Kind::array;
     return value;
 }
 
-Json Json::of(Object entries) noexcept {
+Json Json::of(Object entries) {
     Json value;
-    value.data_ = std::move(entries);
+    value.content_.reset(new Content{{}, {}, std::move(entries)});
+    value.kind_ = Kind::object;
     return value;
+}
+
+Json::Object* Json::entries() {
+    return is_object() ? &content_->entries : nullptr;
 }
 
 std::optional<Json> Json::parse(std::string_view text, std::string* why) {
@@ -240,50 +273,41 @@ std::string Json::dump(int indent) const {
 }
 
 const std::string& Json::text() const {
-    const auto* found = std::get_if<std::string>(&data_);
-    if (!found) fail(Status::internal, "a JSON value is read as a text and is none");
-    return *found;
+    if (!is_string()) fail(Status::internal, "a JSON value is read as a text and is none");
+    return content_->text;
 }
 
 bool Json::truth() const {
-    const auto* found = std::get_if<bool>(&data_);
-    if (!found) fail(Status::internal, "a JSON value is read as true or false and is neither");
-    return *found;
+    if (!is_boolean()) fail(Status::internal, "a JSON value is read as true or false and is neither");
+    return number_.truth;
 }
 
 double Json::real() const {
-    const auto* found = std::get_if<double>(&data_);
-    if (!found) fail(Status::internal, "a JSON value is read as a number and is none");
-    return *found;
+    if (kind_ != Kind::real) fail(Status::internal, "a JSON value is read as a number and is none");
+    return number_.real;
 }
 
 size_t Json::size() const {
-    if (const auto* elements = std::get_if<Array>(&data_)) return elements->size();
-    return items().size();
+    return is_array() ? content_->elements.size() : items().size();
 }
 
 const Json* Json::begin() const {
-    const auto* elements = std::get_if<Array>(&data_);
-    return elements ? elements->data() : nullptr;
+    return is_array() ? content_->elements.data() : nullptr;
 }
 
 const Json& Json::operator[](size_t index) const {
-    const auto* elements = std::get_if<Array>(&data_);
-    if (!elements || index >= elements->size())
-        fail(Status::internal, "a JSON value has no element {}", index);
-    return (*elements)[index];
+    if (!is_array() || index >= size()) fail(Status::internal, "a JSON value has no element {}", index);
+    return content_->elements[index];
 }
 
 void Json::push_back(Json value) {
-    if (is_null()) data_ = Array();
-    auto* elements = std::get_if<Array>(&data_);
-    if (!elements) fail(Status::internal, "a JSON value that is no list gets an element");
-    elements->push_back(std::move(value));
+    if (is_null()) *this = array();
+    if (!is_array()) fail(Status::internal, "a JSON value that is no list gets an element");
+    content_->elements.push_back(std::move(value));
 }
 
 const Json::Object& Json::items() const {
-    const auto* entries = std::get_if<Object>(&data_);
-    return entries ? *entries : no_entries;
+    return is_object() ? content_->entries : no_entries;
 }
 
 const Json* Json::find(std::string_view key) const {
@@ -303,12 +327,11 @@ const Json& Json::operator[](std::string_view key) const {
 }
 
 Json& Json::operator[](std::string_view key) {
-    if (is_null()) data_ = Object();
-    auto* entries = std::get_if<Object>(&data_);
-    if (!entries) fail(Status::internal, "a JSON value that is no object gets the key '{}'", key);
+    if (is_null()) *this = object();
+    if (!is_object()) fail(Status::internal, "a JSON value that is no object gets the key '{}'", key);
     if (Json* found = find(key)) return *found;
-    entries->push_back({std::string(key), Json()});
-    return entries->back().value;
+    content_->entries.emplace_back(std::string(key), Json());
+    return content_->entries.back().value;
 }
 
 bool Json::erase(std::string_view key) {
@@ -350,7 +373,7 @@ bool operator==(const Json& a, const Json& b) {
         if (a.is_number_float() || b.is_number_float()) return a.get<double>() == b.get<double>();
         return !(a < b) && !(b < a);
     }
-    if (a.data_.index() != b.data_.index()) return false;
+    if (a.kind_ != b.kind_) return false;
     if (a.is_string()) return a.text() == b.text();
     if (a.is_boolean()) return a.truth() == b.truth();
     if (a.size() != b.size()) return false;

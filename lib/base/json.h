@@ -6,12 +6,12 @@
 #pragma once
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace coterie {
@@ -24,45 +24,49 @@ class Json {
     using Array = std::vector<Json>;
     using Object = std::vector<Entry>;
 
-    Json() noexcept = default;  // null
-    Json(std::nullptr_t) noexcept {}
+    Json() noexcept;  // null
+    Json(std::nullptr_t) noexcept : Json() {}
+    Json(const Json& other);
+    Json(Json&& other) noexcept;
+    Json& operator=(Json other) noexcept;
+    ~Json();
     template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
-    Json(T value) noexcept {
+    Json(T value) noexcept : Json() {
         if constexpr (std::is_same_v<T, bool>)
-            data_ = value;
+            kind_ = Kind::boolean, number_.truth = value;
         else if constexpr (std::is_floating_point_v<T>)
-            data_ = double(value);
+            kind_ = Kind::real, number_.real = double(value);
         else if constexpr (std::is_signed_v<T>)
-            data_ = int64_t(value);
+            kind_ = Kind::whole, number_.whole = int64_t(value);
         else
-            data_ = uint64_t(value);
+            kind_ = Kind::natural, number_.natural = uint64_t(value);
     }
-    Json(const char* text) : data_(std::string(text)) {}
-    Json(std::string_view text) : data_(std::string(text)) {}
-    Json(std::string text) : data_(std::move(text)) {}
+    Json(const char* text) : Json(std::string(text)) {}
+    Json(std::string_view text) : Json(std::string(text)) {}
+    Json(std::string text);
     template <typename T>
-    Json(const std::vector<T>& elements) : data_(Array(elements.begin(), elements.end())) {}
+    Json(const std::vector<T>& elements) : Json(of(Array(elements.begin(), elements.end()))) {}
     // {{"key", value}, ...} is an object, anything else in braces an array.
     Json(std::initializer_list<Json> elements);
     static Json array(std::initializer_list<Json> elements = {});
     static Json object();
-    static Json of(Array elements) noexcept;
-    static Json of(Object entries) noexcept;
+    static Json of(Array elements);
+    static Json of(Object entries);
 
     // Nothing if the text is not JSON or nested too deeply; `why` then says so.
     static std::optional<Json> parse(std::string_view text, std::string* why = nullptr);
     // Spread over lines by `indent` blanks a level; -1: compact. Bytes that are not UTF-8 become U+FFFD.
     std::string dump(int indent = -1) const;
 
-    bool is_null() const { return std::holds_alternative<std::monostate>(data_); }
-    bool is_boolean() const { return std::holds_alternative<bool>(data_); }
-    bool is_number_unsigned() const { return std::holds_alternative<uint64_t>(data_); }  // 0, 1, 2, ...
-    bool is_number_integer() const { return std::holds_alternative<int64_t>(data_) || is_number_unsigned(); }
-    bool is_number_float() const { return std::holds_alternative<double>(data_); }
+    bool is_null() const { return kind_ == Kind::null; }
+    bool is_boolean() const { return kind_ == Kind::boolean; }
+    bool is_number_unsigned() const { return kind_ == Kind::natural; }  // 0, 1, 2, ...
+    bool is_number_integer() const { return kind_ == Kind::whole || kind_ == Kind::natural; }
+    bool is_number_float() const { return kind_ == Kind::real; }
     bool is_number() const { return is_number_integer() || is_number_float(); }
-    bool is_string() const { return std::holds_alternative<std::string>(data_); }
-    bool is_array() const { return std::holds_alternative<Array>(data_); }
-    bool is_object() const { return std::holds_alternative<Object>(data_); }
+    bool is_string() const { return kind_ == Kind::text; }
+    bool is_array() const { return kind_ == Kind::array; }
+    bool is_object() const { return kind_ == Kind::object; }
 
     template <typename T>
     T get() const {
@@ -72,8 +76,8 @@ class Json {
             return truth();
         } else {
             static_assert(std::is_arithmetic_v<T>, "a text, a truth or a number");
-            if (const auto* whole = std::get_if<int64_t>(&data_)) return T(*whole);
-            if (const auto* natural = std::get_if<uint64_t>(&data_)) return T(*natural);
+            if (kind_ == Kind::whole) return T(number_.whole);
+            if (kind_ == Kind::natural) return T(number_.natural);
             return T(real());
         }
     }
@@ -116,18 +120,31 @@ class Json {
     bool truth() const;
     double real() const;
 
-    std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string, Array, Object> data_;
+    // Not a std::variant: when a copy of one throws, g++ 12's destroys what was never made.
+    enum class Kind : uint8_t { null, boolean, whole, natural, real, text, array, object };
+    struct Content;  // of texts, arrays and objects
+    union Number {
+        bool truth;
+        int64_t whole;
+        uint64_t natural;
+        double real;
+    };
+    Object* entries();
+
+    Kind kind_ = Kind::null;
+    Number number_{};
+    std::unique_ptr<Content> content_;
 };
 
 struct Json::Entry {
+    Entry(std::string name, Json content) noexcept : key(std::move(name)), value(std::move(content)) {}
     std::string key;
     Json value;
 };
 
 template <typename Wanted>
 void Json::erase_if(Wanted wanted) {
-    if (auto* entries = std::get_if<Object>(&data_))
-        std::erase_if(*entries, [&](const Entry& e) { return wanted(e.key); });
+    if (Object* all = entries()) std::erase_if(*all, [&](const Entry& e) { return wanted(e.key); });
 }
 
 // A byte as it stands inside a JSON string: escaped where JSON wants it, in its shortest form.
