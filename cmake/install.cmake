@@ -1,5 +1,6 @@
 # What cmake --install lays down, and the Debian packages that cpack makes of it: libcoterie0 (the library),
-# libcoterie-dev (headers, archive, CMake and pkg-config files) and coterie (the programs).
+# libcoterie-dev (headers, archive, CMake and pkg-config files), coterie (the programs) and libcoterie-mpi (the plug-in for
+# ranks in several processes).
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/coterie)
 
@@ -11,9 +12,6 @@ install(DIRECTORY include/coterie DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPON
 foreach(set Targets StaticTargets)
   install(EXPORT coterie${set} NAMESPACE coterie:: DESTINATION ${package_dir} COMPONENT development)
 endforeach()
-if(NOT MPI_C_FOUND)
-  set(MPI_C_FOUND FALSE)
-endif()
 configure_package_config_file(cmake/coterieConfig.cmake.in ${PROJECT_BINARY_DIR}/coterieConfig.cmake
                               INSTALL_DESTINATION ${package_dir})
 # 0.x may break at a minor version.
@@ -23,11 +21,13 @@ install(FILES ${PROJECT_BINARY_DIR}/coterieConfig.cmake ${PROJECT_BINARY_DIR}/co
 # Relative to where the file lies, so that a prefix may be moved.
 file(RELATIVE_PATH pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
-list(JOIN MPI_C_LIBRARIES " " pc_mpi)
 configure_file(cmake/coterie.pc.in ${PROJECT_BINARY_DIR}/coterie.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/coterie.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 if(TARGET coterie_cuda)  # opened at run time, beside the library
   install(TARGETS coterie_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
+endif()
+if(TARGET coterie_mpi)
+  install(TARGETS coterie_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT mpi)
 endif()
 foreach(program coterie-chat coterie coterie-server)
   if(TARGET ${program})
@@ -52,6 +52,9 @@ set(CPACK_COMPONENTS_ALL library development)
 if(TARGET coterie)
   list(APPEND CPACK_COMPONENTS_ALL programs)
 endif()
+if(TARGET coterie_mpi)
+  list(APPEND CPACK_COMPONENTS_ALL mpi)
+endif()
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
@@ -66,4 +69,7 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libcoterie0 (= ${PROJECT_VERSION})
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "cmake, pkg-config, libfmt-dev, libpcre2-dev")
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME coterie)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS "libcoterie0 (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_MPI_PACKAGE_NAME libcoterie-mpi)
+set(CPACK_DEBIAN_MPI_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "libcoterie0 (= ${PROJECT_VERSION})")
 include(CPack)

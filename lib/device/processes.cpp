@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "device/plug_in.h"
+
 namespace coterie {
 namespace {
 
@@ -31,20 +33,21 @@ bool started_as_several() {
 }
 
 void join_processes() {
-    if (!joined() && started_as_several()) joined() = make_mpi_processes();
+    if (joined() || !started_as_several()) return;
+    constexpr PlugIn file{"libcoterie_mpi.so", "COTERIE_MPI_LIBRARY", "coterie_mpi", mpi_interface, true};
+    std::string reasons;
+    const auto backend = reinterpret_cast<MpiBackend*>(open_plug_in(file, reasons));
+    if (!backend)
+        fail(
+            Status::unsupported,
+            "this process was started as one of several, but the plug-in for MPI could not be opened ({}); "
+            "build it where libopenmpi-dev is installed and keep {} beside the library, or start one process",
+            reasons, file.file);
+    joined().reset(backend());
 }
 
 std::shared_ptr<Processes> processes() {
     return joined() && joined()->size() > 1 ? joined() : nullptr;
 }
-
-#if !defined(COTERIE_MPI)
-std::shared_ptr<Processes> make_mpi_processes() {
-    fail(Status::unsupported,
-         "this process was started as one of several, but this build has no MPI; build it where "
-         "libopenmpi-dev "
-         "is installed, or start one process");
-}
-#endif
 
 }  // namespace coterie

@@ -1,6 +1,6 @@
 // The processes of one run, started together by mpirun, srun or another launcher of MPI: one rank each. The
 // first leads: it gives orders, the others carry them out (engine/crew.h). A program takes part when it calls
-// join_processes(), and not before. Built without MPI there is never more than one.
+// join_processes(), and not before. MPI is in a plug-in (libcoterie_mpi.so) that is opened then.
 #pragma once
 #include <chrono>
 #include <cstddef>
@@ -36,13 +36,15 @@ class Processes {
 
 // Whether a launcher started this process as one of several.
 bool started_as_several();
-// Takes part in the run; nothing for a process that was started alone. Throws unsupported when this build has
-// no MPI. The others' runs end when the first process ends.
+// Takes part in the run; nothing for a process that was started alone. Throws unsupported when the plug-in
+// can't be opened. The others' runs end when the first process ends.
 void join_processes();
 // Null unless there are several and this one joined them.
 std::shared_ptr<Processes> processes();
 
-// mpi_processes.cpp, or a refusal without it.
-std::shared_ptr<Processes> make_mpi_processes();
+// What the plug-in (mpi/processes.cpp) must answer, which changes with every change of this seam, and what it
+// gives: this process's place among all, the caller's to delete.
+constexpr char mpi_interface[] = "coterie mpi 1";
+using MpiBackend = Processes*();
 
 }  // namespace coterie

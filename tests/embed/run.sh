@@ -41,6 +41,7 @@ prefix=$scratch/moved
 library=$(dirname "$(find "$prefix" -name libcoterie.so)")
 [[ $(readelf -d "$library/libcoterie.so" | grep -c 'SONAME.*libcoterie.so.0\]') == 1 ]] || fail "the SONAME is not libcoterie.so.0"
 [[ $(readelf --version-info "$library/libcoterie.so") == *COTERIE_0* ]] || fail "the symbols have no version"
+[[ $(readelf -d "$library/libcoterie.so") != *libmpi* ]] || fail "the library needs MPI, which is a plug-in's"
 
 for kind in coterie static; do
     cmake -S "$source/examples/embed" -B "package-$kind" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCOTERIE_LIBRARY=$kind \

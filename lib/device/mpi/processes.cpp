@@ -1,8 +1,10 @@
 // Processes over MPI. Everything is sent without blocking and waited for in turns, so that a wait also ends
 // when another rank failed (it sends word of that) or the deadline passed. Sums are taken in rank order, each
-// rank adding up its part of the numbers and sending it round, so staging is twice the numbers of a sum.
-#if defined(COTERIE_MPI)
+// rank adding up its part of the numbers and sending it round, so staging is twice the numbers of a sum. This
+// file is a plug-in of its own, libcoterie_mpi.so.
 #define OMPI_SKIP_MPICXX 1
+#include "device/processes.h"
+
 #include <mpi.h>
 
 #include <algorithm>
@@ -12,7 +14,6 @@
 #include "base/failure.h"
 #include "base/threads.h"
 #include "device/checks.h"
-#include "device/processes.h"
 
 namespace coterie {
 namespace {
@@ -67,6 +68,7 @@ class Exchange {
     }
     void receive(void* data, int64_t bytes, int from) {
         receives_.emplace_back();
+        sources_.push_back(from);
         check(MPI_Irecv(data, count(bytes), MPI_BYTE, from, tag_data, group_, &receives_.back()), "receive");
     }
     // Until all that was sent and received so far is done.
@@ -75,7 +77,15 @@ class Exchange {
         finish_sends();
     }
     void finish_sends() { finish(sends_); }
-    void finish_receives() { finish(receives_); }
+    void finish_receives() {
+        try {
+            finish(receives_);
+        } catch (...) {
+            abandon_receives();
+            throw;
+        }
+        sources_.clear();
+    }
     // Fails if anyone said that it failed.
     void check_alive() {
         int there = 0;
@@ -91,8 +101,9 @@ class Exchange {
         }
         if (!failure_.empty()) fail(Status::device_lost, "{}", failure_);
     }
-    void tell(const std::string& words) noexcept {
-        if (failure_.empty()) failure_ = words;
+    // own: what this rank says itself.
+    void tell(const std::string& words, const std::string& own) noexcept {
+        if (failure_.empty()) failure_ = own;
         if (told_) return;
         told_ = true;
         auto* kept = new std::string(words);  // MPI may read it at any later time
@@ -114,12 +125,39 @@ class Exchange {
             if (done) break;
             check_alive();
             if (Clock::now() - start > deadline_) {
-                tell(fmt::format("rank {} waited {} ms for the others", rank_, deadline_.count()));
+                const std::string words =
+                    fmt::format("waited {} ms for {}", deadline_.count(), missing(requests));
+                tell(words, fmt::format("rank {} {}", rank_, words));
                 check_alive();
             }
             patience.wait();
         }
         requests.clear();
+    }
+    // Who has not sent what is waited for.
+    std::string missing(const std::vector<MPI_Request>& requests) const {
+        for (size_t i = 0; &requests == &receives_ && i < receives_.size(); ++i) {
+            int there = 1;
+            MPI_Request_get_status(receives_[i], &there, MPI_STATUS_IGNORE);
+            if (!there) return fmt::format("rank {}", sources_[i]);
+        }
+        return "the others";
+    }
+    // Nothing may arrive in memory that its owner gives back after a failure. A message on its way is waited
+    // for, but not for ever.
+    void abandon_receives() noexcept {
+        const Clock::time_point start = Clock::now();
+        for (MPI_Request& request : receives_) {
+            if (request == MPI_REQUEST_NULL) continue;
+            MPI_Cancel(&request);
+            Patience patience;
+            for (int done = 0; Clock::now() - start < std::chrono::seconds(2);) {
+                if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done) break;
+                patience.wait();
+            }
+        }
+        receives_.clear();
+        sources_.clear();
     }
     static int count(int64_t bytes) {
         COTERIE_CHECK(bytes >= 0 && bytes <= INT32_MAX);
@@ -129,6 +167,7 @@ class Exchange {
     int rank_ = 0, size_ = 1;
     std::chrono::milliseconds deadline_;
     std::vector<MPI_Request> sends_, receives_;
+    std::vector<int> sources_;  // of receives_
     std::string failure_;
     bool told_ = false;
 };
@@ -239,7 +278,7 @@ class MpiCommunicator final : public Communicator {
             words = error.what();
         } catch (...) {
         }
-        if (!exchange_->failed()) exchange_->tell(words);
+        if (!exchange_->failed()) exchange_->tell(words, words);
     }
 
     void reserve(int64_t meeting_floats, int64_t message_floats) override {
@@ -348,9 +387,13 @@ class MpiProcesses final : public Processes {
 
 }  // namespace
 
-std::shared_ptr<Processes> make_mpi_processes() {
-    return std::make_shared<MpiProcesses>();
-}
-
 }  // namespace coterie
-#endif
+
+extern "C" {
+__attribute__((visibility("default"))) const char* coterie_mpi_interface() {
+    return coterie::mpi_interface;
+}
+__attribute__((visibility("default"))) coterie::Processes* coterie_mpi_backend() {
+    return new coterie::MpiProcesses;
+}
+}
