@@ -13,6 +13,7 @@
 #include "cuda/kernels/elements.h"
 #include "cuda/kernels/products.h"
 #include "cuda/kernels/recurrent.h"
+#include "cuda/kernels/tiles.h"
 #include "cuda/memory.h"
 #include "cuda/step_mirror.h"
 #include "device/device.h"
@@ -99,6 +100,10 @@ class CudaDevice final : public Device {
     void record(Graph& graph, const std::function<void()>& calls);
     void copy_out(void* to, const void* from, uint64_t bytes);
     void copy_in(void* to, const void* from, uint64_t bytes);
+    // Choices sorted by expert, where there are enough rows for tiles and few enough experts; empty
+    // otherwise.
+    Grouping grouping(const Choices& choices, int64_t rows, int32_t experts);
+    void multiply(const Product& product, const Grouping& grouping);
     void product_of(Product product, Rows y, const Weight& weight, Rows x, const float* bias);
 
     CudaOptions options_;
@@ -108,7 +113,7 @@ class CudaDevice final : public Device {
     Event finished_;
     StepMirror step_;
     PinnedMemory staging_;  // of copies to and from the host
-    DeviceMemory rounded_codes_, rounded_scales_, attention_partial_;
+    DeviceMemory rounded_codes_, rounded_scales_, attention_partial_, order_, tiles_;
     uint64_t generation_ = 0;  // grows when an address that a graph may hold has changed
     bool recording_ = false;
     std::map<uint64_t, Graph> graphs_;

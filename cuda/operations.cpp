@@ -1,4 +1,6 @@
 // The device's operations on rows: element by element, products with weights, experts.
+#include <utility>
+
 #include "base/failure.h"
 #include "cuda/cuda_device.h"
 #include "cuda/kernels/lookup.h"
@@ -94,7 +96,10 @@ void CudaDevice::product_of(Product p, Rows y, const Weight& weight, Rows x, con
     p.w = held(weight);
     p.bias = bias;
     rounded(p, x);
-    done(product(p, stream_.get()), "multiply");
+    if (x.rows >= fewest_tiled_rows)
+        done(product_tiled(p, {}, stream_.get()), "multiply");
+    else
+        done(product(p, stream_.get()), "multiply");
 }
 
 void CudaDevice::linear(Rows y, const Weight& weight, Rows x, const float* bias) {
@@ -150,6 +155,23 @@ static Choices choices_of(const Routing& routing, const ExpertWeight& weight) {
     return {routing.experts, routing.weights, routing.used, weight.first};
 }
 
+Grouping CudaDevice::grouping(const Choices& choices, int64_t rows, int32_t experts) {
+    Grouping g;
+    if (rows < fewest_tiled_routed_rows || experts > most_grouped_experts) return g;
+    const int64_t count = rows * choices.used;
+    g.tile_rows = rows_of_tile(count, experts);
+    g.most = most_tiles(count, experts, g.tile_rows);
+    g.order =
+        static_cast<int32_t*>(scratch(order_, uint64_t(count) * sizeof(int32_t), "the order of choices"));
+    g.tiles = static_cast<RowTile*>(scratch(tiles_, uint64_t(g.most) * sizeof(RowTile), "tiles of choices"));
+    done(group_choices(g, choices, count, experts, stream_.get()), "group choices");
+    return g;
+}
+
+void CudaDevice::multiply(const Product& p, const Grouping& g) {
+    done(g.tiles ? product_tiled(p, g, stream_.get()) : product(p, stream_.get()), "multiply");
+}
+
 void CudaDevice::expert_linear(Rows y, const ExpertWeight& weight, Rows x, const Routing& routing) {
     COTERIE_CHECK(weight.weight != nullptr);
     check_routing(routing);
@@ -164,7 +186,7 @@ void CudaDevice::expert_linear(Rows y, const ExpertWeight& weight, Rows x, const
     p.choices = choices_of(routing, weight);
     p.x_per_choice = x.rows == all;
     rounded(p, x);
-    done(product(p, stream_.get()), "multiply");
+    multiply(p, grouping(p.choices, routing.rows, p.w.experts));
 }
 
 void CudaDevice::expert_gate_up(Rows e, const ExpertWeight& gate, const ExpertWeight& up, Rows x,
@@ -189,11 +211,24 @@ void CudaDevice::expert_gate_up(Rows e, const ExpertWeight& gate, const ExpertWe
     p.choices = choices_of(routing, gate);
     p.x_per_choice = x.rows == all;
     rounded(p, x);
+    const Grouping g = grouping(p.choices, routing.rows, p.w.experts);
+    if (g.tiles) {
+        check_shape(scratch, all, gate.weight->out);
+        Product other = p;
+        other.y = view_of(scratch);
+        other.w = std::exchange(p.up, {});
+        other.bias = std::exchange(p.up_bias, nullptr);
+        other.up = {};
+        multiply(p, g);
+        multiply(other, g);
+        return activate(e, e, scratch, activation);
+    }
     done(product(p, stream_.get()), "multiply");
     // Choices elsewhere are zero rows, as in the body: act(0) * 0 = 0 for every activation.
 }
 
-void CudaDevice::expert_down_combine(Rows y, const ExpertWeight& down, Rows e, const Routing& routing, Rows) {
+void CudaDevice::expert_down_combine(Rows y, const ExpertWeight& down, Rows e, const Routing& routing,
+                                     Rows scratch) {
     COTERIE_CHECK(down.weight != nullptr);
     check_routing(routing);
     check_shape(e, routing.rows * routing.used, down.weight->in);
@@ -205,6 +240,13 @@ void CudaDevice::expert_down_combine(Rows y, const ExpertWeight& down, Rows e, c
     p.choices = choices_of(routing, down);
     p.x_per_choice = true;
     rounded(p, e);
+    const Grouping g = grouping(p.choices, routing.rows, p.w.experts);
+    if (g.tiles) {
+        check_shape(scratch, routing.rows * routing.used, down.weight->out);
+        p.y = view_of(scratch);
+        multiply(p, g);
+        return expert_combine(y, scratch, routing);
+    }
     done(product_combined(p, stream_.get()), "multiply");
 }
 

@@ -151,6 +151,16 @@ __device__ __forceinline__ T load_whole(const T* at) {
 #endif
 }
 
+// A store of up to 16 bytes in one piece.
+template <typename T>
+__device__ __forceinline__ void store_whole(T* at, const T& value) {
+#if COTERIE_EMULATED
+    emulator::write_whole(at, value);
+#else
+    *at = value;
+#endif
+}
+
 // --- bytes
 // c + the sum over four bytes of a times b, signed.
 __device__ __forceinline__ int dp4a(int a, int b, int c) {
@@ -223,6 +233,27 @@ __device__ __forceinline__ void mma_s8_16832(int (&d)[4], const uint32_t (&a)[4]
     asm volatile("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"
                  : "+r"(d[2]), "+r"(d[3])
                  : "r"(a[3]), "r"(b[1]));
+#else
+    no_such_path();
+#endif
+}
+// 16x16 by 16x8, int8 in, int32 out. sm_75 and later (two halves there).
+__device__ __forceinline__ void mma_s8_16816(int (&d)[4], const uint32_t (&a)[2], uint32_t b) {
+#if COTERIE_EMULATED
+    if (arch() < 750) no_such_path();
+    emulator::mma_s8_16816(d, a, &b, emulator::Place::here());
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(b));
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 750
+    asm volatile("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"
+                 : "+r"(d[0]), "+r"(d[1])
+                 : "r"(a[0]), "r"(b));
+    asm volatile("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"
+                 : "+r"(d[2]), "+r"(d[3])
+                 : "r"(a[1]), "r"(b));
 #else
     no_such_path();
 #endif

@@ -201,6 +201,15 @@ __global__ void s8_tile_kernel(const int8_t* a, const int8_t* b, int* d) {  // a
     mma_s8_16832(sums, fa, fb);
     for (int i = 0; i < 4; ++i) d[(group + (i >= 2 ? 8 : 0)) * 8 + in_group * 2 + (i & 1)] = sums[i];
 }
+__global__ void short_tile_kernel(const int8_t* a, const int8_t* b, int* d) {  // a [16][16], b [8][16]
+    const int lane = lane_index(), group = lane >> 2, in_group = lane & 3;
+    const auto word = [](const int8_t* at) { return *reinterpret_cast<const uint32_t*>(at); };
+    const int8_t* ap = a + group * 16 + in_group * 4;
+    const uint32_t fa[2] = {word(ap), word(ap + 8 * 16)};
+    int sums[4] = {};
+    mma_s8_16816(sums, fa, word(b + group * 16 + in_group * 4));
+    for (int i = 0; i < 4; ++i) d[(group + (i >= 2 ? 8 : 0)) * 8 + in_group * 2 + (i & 1)] = sums[i];
+}
 __global__ void volta_tile_kernel(const uint16_t* a, const uint16_t* b,
                                   float* d) {  // a [4][8][4], b [4][8][4]
     const int lane = lane_index(), pair = lane >> 2 & 3, row = (lane & 3) + (lane < 16 ? 0 : 4);
@@ -234,11 +243,12 @@ TEST_CASE("tensor-core tiles are matrix products", "[emulator]") {
     auto *da = put(a), *db = put(b);
     auto* dbytes = put(bytes);
     auto *f = put(Floats(128)), *v = put(Floats(256));
-    auto* n = put(std::vector<int>(128));
+    auto *n = put(std::vector<int>(128)), *m = put(std::vector<int>(128));
     const Launch warp{dim3(1), dim3(32), 0, nullptr, "tile"};
     (void)launch(warp, f16_tile_kernel, da, db, f);
     (void)launch(warp, volta_tile_kernel, da, db, v);
     (void)launch(warp, s8_tile_kernel, dbytes, dbytes + 512, n);
+    (void)launch(warp, short_tile_kernel, dbytes, dbytes + 512, m);
     (void)cudaDeviceSynchronize();
     for (int i = 0; i < 16; ++i)
         for (int j = 0; j < 8; ++j) {
@@ -248,6 +258,9 @@ TEST_CASE("tensor-core tiles are matrix products", "[emulator]") {
             for (int k = 0; k < 32; ++k) whole += bytes[size_t(i * 32 + k)] * bytes[size_t(512 + j * 32 + k)];
             CHECK(f[i * 8 + j] == sum);  // exact: small multiples of 1/64
             CHECK(n[i * 8 + j] == whole);
+            whole = 0;
+            for (int k = 0; k < 16; ++k) whole += bytes[size_t(i * 16 + k)] * bytes[size_t(512 + j * 16 + k)];
+            CHECK(m[i * 8 + j] == whole);
         }
     for (int p = 0; p < 4; ++p)
         for (int i = 0; i < 8; ++i)

@@ -17,9 +17,6 @@ const Tile& tile(void** requests, int lane) {
 float half_at(const uint32_t* registers, int i) {
     return coterie::half_to_float(uint16_t(registers[i >> 1] >> (16 * (i & 1))));
 }
-int byte_at(const uint32_t* registers, int i) {
-    return int8_t(registers[i >> 2] >> (8 * (i & 3)));
-}
 bool whole(uint32_t mask, uint32_t present) {
     if ((mask & present) == 0xffffffffu) return true;
     report("tile", "a tensor-core operation needs all 32 lanes", false);
@@ -48,22 +45,26 @@ void exchange_f16_16816(void** requests, uint32_t mask, uint32_t present) {
     }
 }
 
-void exchange_s8_16832(void** requests, uint32_t mask, uint32_t present) {
+// 16 x k by k x 8 with k = 32 or 16: registers of `a` are rows 0-7 and 8-15 of each 16 columns.
+template <int depth>
+void exchange_s8(void** requests, uint32_t mask, uint32_t present) {
     if (!whole(mask, present)) return;
-    int a[16][32], b[8][32];
+    int8_t a[16][depth], b[8][depth];
     for (int lane = 0; lane < 32; ++lane) {
         const Tile& t = tile(requests, lane);
         const int group = lane >> 2, in_group = lane & 3;
-        for (int i = 0; i < 16; ++i)
-            a[(i & 4) ? group + 8 : group][in_group * 4 + (i & 3) + (i >= 8 ? 16 : 0)] = byte_at(t.a, i);
-        for (int i = 0; i < 8; ++i) b[group][in_group * 4 + (i & 3) + (i >= 4 ? 16 : 0)] = byte_at(t.b, i);
+        for (int i = 0; i < depth / 8; ++i)
+            std::memcpy(&a[(i & 1) ? group + 8 : group][in_group * 4 + i / 2 * 16], &t.a[i], 4);
+        for (int i = 0; i < depth / 16; ++i) std::memcpy(&b[group][in_group * 4 + i * 16], &t.b[i], 4);
     }
     for (int lane = 0; lane < 32; ++lane) {
         auto* d = static_cast<int*>(tile(requests, lane).d);
         const int group = lane >> 2, in_group = lane & 3;
         for (int i = 0; i < 4; ++i) {
-            const int *x = a[i < 2 ? group : group + 8], *y = b[in_group * 2 + (i & 1)];
-            for (int k = 0; k < 32; ++k) d[i] += x[k] * y[k];
+            const int8_t *x = a[i < 2 ? group : group + 8], *y = b[in_group * 2 + (i & 1)];
+            int sum = 0;
+            for (int k = 0; k < depth; ++k) sum += x[k] * y[k];
+            d[i] += sum;
         }
     }
 }
@@ -113,7 +114,11 @@ void mma_f16_16816(float* d, const uint32_t* a, const uint32_t* b, Place place) 
 }
 void mma_s8_16832(int* d, const uint32_t* a, const uint32_t* b, Place place) {
     Tile t{d, a, b};
-    meet(~0u, &t, &exchange_s8_16832, "mma m16n8k32 s8", place);
+    meet(~0u, &t, &exchange_s8<32>, "mma m16n8k32 s8", place);
+}
+void mma_s8_16816(int* d, const uint32_t* a, const uint32_t* b, Place place) {
+    Tile t{d, a, b};
+    meet(~0u, &t, &exchange_s8<16>, "mma m16n8k16 s8", place);
 }
 void mma_f16_884(float* d, const uint32_t* a, const uint32_t* b, Place place) {
     Tile t{d, a, b};

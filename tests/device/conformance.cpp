@@ -6,8 +6,6 @@
 
 #include "catch.h"
 #include "device/reference/reference_device.h"
-#include "quant/decode.h"
-#include "quant/encode.h"
 
 namespace coterie::test {
 
@@ -47,39 +45,6 @@ void Conformance::agree(const std::string& what, double bound, const Work& fused
 
 void Conformance::require(const std::string& what, bool holds) {
     hold(what, 0, [&] { return holds ? 0.0 : 1.0; });
-}
-
-TestWeight::TestWeight(Type type, int64_t in, int64_t out, int64_t experts, uint64_t seed) {
-    Random random(seed * 7919 + uint64_t(type));
-    const TypeTraits& t = traits(type);
-    const uint64_t row = row_bytes(type, uint64_t(in));
-    bytes.resize(row * uint64_t(out * experts));
-    const float size = 1.0f / std::sqrt(float(in));
-    for (int64_t r = 0; r < out * experts; ++r) {
-        std::byte* to = bytes.data() + uint64_t(r) * row;
-        if (quant::can_encode(type)) {
-            const Floats values = numbers(random, in, r % 5 == 3 ? Data::outliers : Data::normal, size);
-            quant::encode(type, values.data(), to, in);
-            continue;
-        }
-        // Random bits; a block whose weights are not finite or huge is drawn again.
-        for (int64_t b = 0; b < in / t.block_elements; ++b)
-            for (bool sane = false; !sane;) {
-                std::byte* block = to + b * t.block_bytes;
-                for (int i = 0; i < t.block_bytes; ++i) block[i] = std::byte(random.bits());
-                Floats values(static_cast<size_t>(t.block_elements));
-                quant::decode(type, block, values.data(), t.block_elements);
-                sane = true;
-                for (const float value : values) sane &= std::fabs(value) < 100.0f * size;  // false for NaN
-            }
-    }
-    source.name = fmt::format("{} {}x{}x{}", t.name, in, out, experts);
-    source.type = type;
-    source.file_in = in;
-    source.file_out = out;
-    for (int64_t e = 0; e < experts; ++e) source.matrices.push_back(bytes.data() + uint64_t(e * out) * row);
-    source.rows = {{0, out}};
-    source.columns = {{0, in}};
 }
 
 void Conformance::elements() {

@@ -65,12 +65,4 @@ class Conformance {
 constexpr Data all_data[] = {Data::normal, Data::outliers, Data::zeros, Data::small};
 std::string name_of(Data data);
 
-// A weight [in, out, experts] of a type, encoded from normal numbers of a variance that keeps products near 1
-// (blocks of random bits with sane scales for types without an encoder).
-struct TestWeight {
-    TestWeight(Type type, int64_t in, int64_t out, int64_t experts = 1, uint64_t seed = 1);
-    WeightSource source;
-    std::vector<std::byte> bytes;
-};
-
 }  // namespace coterie::test

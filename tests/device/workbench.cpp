@@ -1,10 +1,14 @@
 #include "workbench.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "base/failure.h"
+#include "quant/decode.h"
+#include "quant/encode.h"
 
 namespace coterie::test {
 
@@ -145,6 +149,39 @@ Step step_of(const std::vector<Part>& parts, int32_t sequences, int32_t pages_pe
         step.outputs.push_back(int32_t(step.rows()) - 1);
     }
     return step;
+}
+
+TestWeight::TestWeight(Type type, int64_t in, int64_t out, int64_t experts, uint64_t seed) {
+    Random random(seed * 7919 + uint64_t(type));
+    const TypeTraits& t = traits(type);
+    const uint64_t row = row_bytes(type, uint64_t(in));
+    bytes.resize(row * uint64_t(out * experts));
+    const float size = 1.0f / std::sqrt(float(in));
+    for (int64_t r = 0; r < out * experts; ++r) {
+        std::byte* to = bytes.data() + uint64_t(r) * row;
+        if (quant::can_encode(type)) {
+            const Floats values = numbers(random, in, r % 5 == 3 ? Data::outliers : Data::normal, size);
+            quant::encode(type, values.data(), to, in);
+            continue;
+        }
+        // Random bits; a block whose weights are not finite or huge is drawn again.
+        for (int64_t b = 0; b < in / t.block_elements; ++b)
+            for (bool sane = false; !sane;) {
+                std::byte* block = to + b * t.block_bytes;
+                for (int i = 0; i < t.block_bytes; ++i) block[i] = std::byte(random.bits());
+                Floats values(static_cast<size_t>(t.block_elements));
+                quant::decode(type, block, values.data(), t.block_elements);
+                sane = true;
+                for (const float value : values) sane &= std::fabs(value) < 100.0f * size;  // false for NaN
+            }
+    }
+    source.name = fmt::format("{} {}x{}x{}", t.name, in, out, experts);
+    source.type = type;
+    source.file_in = in;
+    source.file_out = out;
+    for (int64_t e = 0; e < experts; ++e) source.matrices.push_back(bytes.data() + uint64_t(e * out) * row);
+    source.rows = {{0, out}};
+    source.columns = {{0, in}};
 }
 
 }  // namespace coterie::test

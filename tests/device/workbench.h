@@ -59,6 +59,14 @@ class Bench {
     std::vector<std::unique_ptr<Buffer>> buffers_;
 };
 
+// A weight [in, out, experts] of a type, encoded from normal numbers of a variance that keeps products near 1
+// (blocks of random bits with sane scales for types without an encoder).
+struct TestWeight {
+    TestWeight(Type type, int64_t in, int64_t out, int64_t experts = 1, uint64_t seed = 1);
+    WeightSource source;
+    std::vector<std::byte> bytes;
+};
+
 // What one sequence brings to a step.
 struct Part {
     int32_t sequence, position, rows;

@@ -214,6 +214,9 @@ void close(const Request& request) {
         }
         t.sectors += sectors.size();
         t.ideal += (distinct.size() + 31) / 32;
+        // Lanes that ask for the same byte in one request are served by one transfer.
+        if (!request.write)
+            for (const uintptr_t b : distinct) ++counter().read[b / 256];
     }
     t.bytes += bytes;
 }
@@ -233,7 +236,6 @@ void count(uintptr_t at, unsigned n, bool write, bool shared, uint32_t code, con
         close(request);
         c.open.erase(key);
     }
-    if (!shared && !write) c.read[at / 256] += n;
 }
 
 bool inside_allocation(uintptr_t at, unsigned n) {
@@ -388,6 +390,9 @@ void note_atomic(void* memory, unsigned bytes) {
 void note_read(const void* memory, unsigned bytes) {
     access(address(memory), bytes, {}, __builtin_return_address(0));
 }
+void note_write(void* memory, unsigned bytes) {
+    access(address(memory), bytes, {true, false, true, true}, __builtin_return_address(0));
+}
 void note_async_read(const void* memory, unsigned bytes) {
     access(address(memory), bytes, {}, __builtin_return_address(0));
 }
@@ -414,6 +419,8 @@ std::vector<Traffic> traffic() {
     return all;
 }
 uint64_t bytes_read(const void* memory, uint64_t bytes) {
+    for (const auto& [key, request] : counter().open) close(request);
+    counter().open.clear();
     uint64_t sum = 0;
     const uintptr_t first = address(memory) / 256, last = (address(memory) + bytes - 1) / 256;
     for (auto line = counter().read.lower_bound(first); line != counter().read.end() && line->first <= last;

@@ -21,7 +21,7 @@ struct Traffic {
 void watch_traffic(bool on);
 std::vector<Traffic> traffic();
 // Bytes of [memory, memory + bytes) that kernels read since watch_traffic(true); a byte read twice counts
-// twice.
+// twice, but once where lanes of a warp read it together, as it is transferred once.
 uint64_t bytes_read(const void* memory, uint64_t bytes);
 // Sectors of all global requests over the fewest that could have held their bytes.
 double sectors_over_ideal();

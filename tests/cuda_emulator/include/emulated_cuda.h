@@ -93,6 +93,7 @@ void* dynamic_shared();
 void* static_shared(const void* tag, size_t bytes);
 // Told before an atomic access or one in a piece; absent without the access checker.
 void note_read(const void* memory, unsigned bytes) __attribute__((weak));
+void note_write(void* memory, unsigned bytes) __attribute__((weak));
 void copy(void* to, const void* from, unsigned bytes);
 void note_atomic(void* memory, unsigned bytes) __attribute__((weak));
 void note_fence() __attribute__((weak));
@@ -102,6 +103,7 @@ float half_value(uint16_t bits);
 uint16_t half_bits(float value);
 void mma_f16_16816(float* d, const uint32_t* a, const uint32_t* b, Place place);
 void mma_s8_16832(int* d, const uint32_t* a, const uint32_t* b, Place place);
+void mma_s8_16816(int* d, const uint32_t* a, const uint32_t* b, Place place);
 void mma_f16_884(float* d, const uint32_t* a, const uint32_t* b, Place place);
 void copy_async(void* shared, const void* global, unsigned bytes);
 void commit_async();
@@ -144,7 +146,7 @@ inline uint32_t ballot(uint32_t mask, int predicate, Place place) {
     return r.ballot;
 }
 
-// A load that the compiler must not take to pieces where the access checker looks on.
+// A load or store that the compiler must not take to pieces where the access checker looks on.
 template <typename T>
 __forceinline__ T read_whole(const T* at) {
 #if defined(__SANITIZE_THREAD__)
@@ -154,6 +156,16 @@ __forceinline__ T read_whole(const T* at) {
     return value;
 #else
     return *at;
+#endif
+}
+
+template <typename T>
+__forceinline__ void write_whole(T* at, const T& value) {
+#if defined(__SANITIZE_THREAD__)
+    if (note_write) note_write(at, sizeof(T));
+    copy(at, &value, sizeof(T));
+#else
+    *at = value;
 #endif
 }
 
