@@ -226,9 +226,11 @@ void CudaDevice::attend(Rows y, Rows q, const Cache& cache, int32_t layer, const
     w.window = attention.window;
     w.sinks = attention.sinks;
     w.step = step_.view();
-    w.splits = attention_splits(step.rows(), attention.heads, processors_);
+    w.spans = int32_t(step.spans.size());
+    w.splits = attention_splits(step.rows(), attention.heads, w.group, processors_);
     const int64_t floats =
         attention_scratch_floats(step.rows(), attention.heads, w.cache.value_dim, w.splits);
+    w.partial = w.y.data;
     if (floats)
         w.partial = static_cast<float*>(scratch(attention_partial_, uint64_t(floats) * 4, "attention"));
     done(cuda::attend(w, stream_.get()), "attend");

@@ -47,11 +47,13 @@ struct AttentionWork {
     int32_t window = 0;
     const float* sinks = nullptr;
     StepView step;
+    int32_t spans = 0;  // of the step
     int32_t splits = 1;
-    float* partial = nullptr;  // attention_scratch() floats when splits > 1
+    float* partial =
+        nullptr;  // attention_scratch_floats() of them when splits > 1, otherwise anything but null
 };
-// Keys are shared out to this many blocks per head and row.
-int32_t attention_splits(int64_t rows, int32_t heads, int32_t processors);
+// Keys are shared out to this many blocks per tile of queries.
+int32_t attention_splits(int64_t rows, int32_t heads, int32_t group, int32_t processors);
 int64_t attention_scratch_floats(int64_t rows, int32_t heads, int32_t value_dim, int32_t splits);
 constexpr int32_t most_head_width = 256;   // of keys and values
 constexpr int32_t most_rope_width = 1024;  // of a head that is only rotated

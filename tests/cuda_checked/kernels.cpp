@@ -84,6 +84,41 @@ TEST_CASE("the experts of a token are read once each") {
     no_problems();
 }
 
+TEST_CASE("decode reads keys and values once per kv head") {
+    fake::reset({});
+    cuda::CudaDevice device;
+    const int32_t context = 300;
+    for (const auto& [type, dim] : {std::pair{Type::F16, 64}, {Type::F16, 128}, {Type::Q8_0, 256}}) {
+        CAPTURE(type_name(type), dim);
+        Bench b(device);
+        CacheShape shape;
+        shape.layers = {{2, dim, dim}};
+        shape.key_type = shape.value_type = type;
+        shape.page_tokens = 16;
+        shape.pages = 40;
+        const auto cache = device.make_cache(shape);
+        Attention a;
+        a.heads = 16, a.kv_heads = 2, a.key_dim = a.value_dim = dim;
+        a.scale = 0.1f;
+        const Step step = step_of({{0, context - 1, 1}}, 1, 20, 16);
+        device.begin(step);
+        const Rows q = random_rows(b, 1, 16 * dim), y = b.blank(1, 16 * dim);
+        device.wait();
+        emulator::watch_traffic(true);
+        device.attend(y, q, *cache, 0, a, step);
+        device.wait();
+        uint64_t bytes = 0;
+        for (const emulator::Traffic& t : emulator::traffic())
+            if (!t.shared && !t.write && t.place.starts_with("cache_access.h")) bytes += t.ideal * 32;
+        const double needed = double(context) / 16 * double(shape.page_bytes());
+        CHECK(double(bytes) >= 0.95 * needed);
+        CHECK(double(bytes) <= 1.5 * needed);  // page numbers and scales: a sector each time
+        CHECK(emulator::worst_banks().ratio <= 2.0);
+        emulator::watch_traffic(false);
+    }
+    no_problems();
+}
+
 TEST_CASE("the kernels of a layer are free of races and stay inside") {
     for (const uint64_t seed : {1, 2, 3}) {
         fake::Machine machine;
