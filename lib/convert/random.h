@@ -1,23 +1,17 @@
-// Seeded random numbers that are the same on every machine: splitmix64 and a normal distribution.
+// What weights are filled with: seeded numbers below a bound and of a normal distribution.
 #pragma once
 #include <cmath>
 #include <cstdint>
 #include <numbers>
 
+#include "base/random.h"
+
 namespace coterie::convert {
 
-class Random {
+class Random : public coterie::Random {
   public:
-    explicit Random(uint64_t seed) : state_(seed) {}
+    using coterie::Random::Random;
 
-    uint64_t bits() {
-        uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
-        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-        z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-        return z ^ (z >> 31);
-    }
-    // In [0, 1).
-    double uniform() { return double(bits() >> 11) * 0x1p-53; }
     // Below n (n > 0), near enough to even for filling weights.
     uint64_t below(uint64_t n) { return bits() % n; }
     float normal() {
@@ -33,7 +27,6 @@ class Random {
     }
 
   private:
-    uint64_t state_;
     float spare_ = 0;
     bool has_spare_ = false;
 };

@@ -39,13 +39,6 @@ void SamplingOptions::check() const {
         if (std::isnan(value)) fail(Status::invalid_argument, "the bias of token {} is not a number", token);
 }
 
-uint64_t Random::next() {
-    uint64_t z = (state_ += 0x9e3779b97f4a7c15ull);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
-}
-
 Sampler::Sampler(const SamplingOptions& options) : options_(options), random_(options.seed) {
     options_.check();
 }

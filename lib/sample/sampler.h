@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/random.h"
 #include "sample/logits.h"
 
 namespace coterie {
@@ -38,18 +39,7 @@ struct TokenLogprobs {
     std::vector<std::pair<int32_t, float>> best;  // the most likely tokens, best first
 };
 
-// splitmix64: a counter through a mixer, the same on every machine. next() number i of seed s (from 1 on)
-// mixes s + i * 0x9e3779b97f4a7c15. A sample takes one number, unless it is greedy.
-class Random {
-  public:
-    explicit Random(uint64_t seed) : state_(seed) {}
-    uint64_t next();
-    double uniform() { return double(next() >> 11) * 0x1p-53; }  // [0, 1)
-
-  private:
-    uint64_t state_;
-};
-
+// A sample takes one random number, unless it is greedy.
 class Sampler {
   public:
     explicit Sampler(const SamplingOptions& options);

@@ -62,7 +62,7 @@ TEST_CASE("passes agree with plain loops at every length") {
 
         std::vector<uint32_t> allowed((n + 31) / 32);
         for (uint32_t& word : allowed)
-            word = random.uniform() < 0.3 ? 0 : random.uniform() < 0.5 ? UINT32_MAX : uint32_t(random.next());
+            word = random.uniform() < 0.3 ? 0 : random.uniform() < 0.5 ? UINT32_MAX : uint32_t(random.bits());
         forbid(logits, allowed);
         for (size_t i = 0; i < n; ++i) {
             const bool on = allowed[i / 32] >> (i % 32) & 1;

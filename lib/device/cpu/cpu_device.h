@@ -119,6 +119,11 @@ class CpuDevice final : public Device {
     void quantise_part(Rows x, int member);
     void group_choices(const Routing& routing, int64_t first, int64_t experts, bool row_per_choice, Rows x);
     void pack_chosen(std::span<const ExpertWeight* const> weights);
+    // A thread's part of an operation on chosen experts: function(task) for tasks until none is left.
+    template <typename Function>
+    void take_tasks(Rows x, int member, Function&& function);
+    // y of a task's choices = its groups of the weight's rows, with their bias.
+    void multiply_chosen(const ExpertWeight& weight, size_t task, float* const* y);
     const Rotation& rotation(const Rope& rope, const Step& step);
 
     static constexpr int64_t parallel_floats = 16384;
@@ -128,7 +133,6 @@ class CpuDevice final : public Device {
     ThreadTeam team_;
     Log log_;
     alignas(64) std::atomic<int64_t> next_{0};
-    alignas(64) std::atomic<int64_t> next_down_{0};
     bool fine_ = false;
     std::shared_ptr<cpu::Packer> packer_ = std::make_shared<cpu::Packer>();
     std::unique_ptr<Input> input_;

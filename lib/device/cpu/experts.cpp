@@ -112,6 +112,27 @@ const CpuWeight& checked(const ExpertWeight& weight) {
 
 }  // namespace
 
+template <typename Function>
+void CpuDevice::take_tasks(Rows x, int member, Function&& function) {
+    quantise_part(x, member);
+    if (team_.size() > 1) team_.barrier();
+    const size_t tasks = grouped_->tasks.size();
+    for (size_t i; (i = size_t(next_.fetch_add(1, std::memory_order_relaxed))) < tasks;) function(i);
+}
+
+void CpuDevice::multiply_chosen(const ExpertWeight& weight, size_t task, float* const* y) {
+    const CpuWeight& w = cpu::held(*weight.weight);
+    Grouped& g = *grouped_;
+    const Range groups = g.tasks[task].groups;
+    const Grouped::Member& m = g.members[size_t(g.tasks[task].member)];
+    cpu::multiply(kernels_, w.shape, w.matrix(m.expert), groups, g.of(w.shape) + m.first, m.count,
+                  y + m.first, input_->fine_bytes());
+    if (!weight.bias) return;
+    const Columns c = columns_of(groups, w.out);
+    for (int64_t r = m.first; r < m.first + m.count; ++r)
+        elements_.add(y[r] + c.begin, weight.bias + m.expert * w.out + c.begin, c.count);
+}
+
 void CpuDevice::expert_linear(Rows y, const ExpertWeight& weight, Rows x, const Routing& routing) {
     const CpuWeight& w = checked(weight);
     check_routing(routing);
@@ -130,19 +151,7 @@ void CpuDevice::expert_linear(Rows y, const ExpertWeight& weight, Rows x, const 
     g.cut(w.shape.groups(), rows_per_task, team_.size());
     next_.store(0, std::memory_order_relaxed);
     team_.run([&](int member) {
-        quantise_part(x, member);
-        if (team_.size() > 1) team_.barrier();
-        for (size_t i; (i = size_t(next_.fetch_add(1, std::memory_order_relaxed))) < g.tasks.size();) {
-            const Grouped::Member& m = g.members[size_t(g.tasks[i].member)];
-            const Range groups = g.tasks[i].groups;
-            float* const* to = g.y.data() + m.first;
-            cpu::multiply(kernels_, w.shape, w.matrix(m.expert), groups, g.of(w.shape) + m.first, m.count, to,
-                          input_->fine_bytes());
-            const Columns c = columns_of(groups, w.out);
-            if (weight.bias)
-                for (int64_t r = 0; r < m.count; ++r)
-                    elements_.add(to[r] + c.begin, weight.bias + m.expert * w.out + c.begin, c.count);
-        }
+        take_tasks(x, member, [&](size_t task) { multiply_chosen(weight, task, g.y.data()); });
     });
 }
 
@@ -172,24 +181,15 @@ void CpuDevice::expert_gate_up(Rows e, const ExpertWeight& gate, const ExpertWei
     g.cut(wg.shape.groups(), rows_per_task / 2, team_.size());
     next_.store(0, std::memory_order_relaxed);
     team_.run([&](int member) {
-        quantise_part(x, member);
-        if (team_.size() > 1) team_.barrier();
-        for (size_t i; (i = size_t(next_.fetch_add(1, std::memory_order_relaxed))) < g.tasks.size();) {
-            const Grouped::Member& m = g.members[size_t(g.tasks[i].member)];
-            const Range groups = g.tasks[i].groups;
-            float *const *a = g.y.data() + m.first, *const *b = g.y2.data() + m.first;
-            cpu::multiply(kernels_, wg.shape, wg.matrix(m.expert), groups, g.of(wg.shape) + m.first, m.count,
-                          a, input_->fine_bytes());
-            cpu::multiply(kernels_, wu.shape, wu.matrix(m.expert), groups, g.of(wu.shape) + m.first, m.count,
-                          b, input_->fine_bytes());
-            const Columns c = columns_of(groups, wg.out);
-            for (int64_t r = 0; r < m.count; ++r) {
-                if (gate.bias)
-                    elements_.add(a[r] + c.begin, gate.bias + m.expert * wg.out + c.begin, c.count);
-                if (up.bias) elements_.add(b[r] + c.begin, up.bias + m.expert * wu.out + c.begin, c.count);
-                act(a[r] + c.begin, a[r] + c.begin, b[r] + c.begin, c.count, activation);
-            }
-        }
+        take_tasks(x, member, [&](size_t task) {
+            multiply_chosen(gate, task, g.y.data());
+            multiply_chosen(up, task, g.y2.data());
+            const Grouped::Member& m = g.members[size_t(g.tasks[task].member)];
+            const Columns c = columns_of(g.tasks[task].groups, wg.out);
+            for (int64_t r = m.first; r < m.first + m.count; ++r)
+                act(g.y[size_t(r)] + c.begin, g.y[size_t(r)] + c.begin, g.y2[size_t(r)] + c.begin, c.count,
+                    activation);
+        });
     });
 }
 
@@ -227,19 +227,7 @@ void CpuDevice::expert_down_combine(Rows y, const ExpertWeight& down, Rows e, co
     g.cut(w.shape.groups(), rows_per_task * 2, team_.size());
     next_.store(0, std::memory_order_relaxed);
     team_.run([&](int member) {
-        quantise_part(e, member);
-        if (team_.size() > 1) team_.barrier();
-        for (size_t i; (i = size_t(next_.fetch_add(1, std::memory_order_relaxed))) < g.tasks.size();) {
-            const Grouped::Member& m = g.members[size_t(g.tasks[i].member)];
-            const Range groups = g.tasks[i].groups;
-            float* const* to = g.y.data() + m.first;
-            cpu::multiply(kernels_, w.shape, w.matrix(m.expert), groups, g.of(w.shape) + m.first, m.count, to,
-                          input_->fine_bytes());
-            const Columns c = columns_of(groups, w.out);
-            if (down.bias)
-                for (int64_t r = 0; r < m.count; ++r)
-                    elements_.add(to[r] + c.begin, down.bias + m.expert * w.out + c.begin, c.count);
-        }
+        take_tasks(e, member, [&](size_t task) { multiply_chosen(down, task, g.y.data()); });
         if (team_.size() > 1) team_.barrier();
         // The sum over the choices here: split by columns, so that one row keeps all threads busy too.
         const Range columns = part_of(y.width, member, team_.size(), group_rows);
