@@ -112,6 +112,7 @@ void* CudaDevice::scratch(DeviceMemory& memory, uint64_t bytes, const char* what
 
 std::unique_ptr<Buffer> CudaDevice::allocate(uint64_t bytes) {
     not_recorded("an allocation");
+    made_ = {};  // the memory may be where it was
     auto buffer = std::make_unique<CudaBuffer>(options_.device, bytes);
     if (bytes > 0) done(cudaMemsetAsync(buffer->data(), 0, bytes, stream_.get()), "clear memory");
     wait();
@@ -146,6 +147,7 @@ void CudaDevice::copy_out(void* to, const void* from, uint64_t bytes) {
 }
 
 void CudaDevice::write(void* to, const void* from, uint64_t bytes) {
+    made_ = {};
     copy_in(to, from, bytes);
 }
 void CudaDevice::read(void* to, const void* from, uint64_t bytes) {
@@ -204,6 +206,7 @@ std::unique_ptr<Weight> CudaDevice::prepare(const WeightSource& source) {
 void CudaDevice::begin(const Step& step) {
     check_step(step);
     use(options_.device);
+    made_ = {};
     step_.write(step, stream_.get(), options_.deadline_s);
 }
 
@@ -217,6 +220,7 @@ void CudaDevice::wait() {
 // The first time the calls run as they are, and what they need grows; the second time they are recorded.
 void CudaDevice::replay(uint64_t key, const std::function<void()>& calls) {
     Graph& graph = graphs_[key];
+    made_ = {};  // what is recorded depends on nothing that came before
     if (!options_.graphs || graph.refused || graph.seen++ == 0) return calls();
     if (graph.executable && (graph.generation != generation_ || graph.step_generation != step_.generation()))
         graph.drop();
@@ -224,6 +228,7 @@ void CudaDevice::replay(uint64_t key, const std::function<void()>& calls) {
     if (!graph.executable) record(graph, calls);
     if (!graph.executable) return calls();
     done(cudaGraphLaunch(graph.executable, stream_.get()), "replay a step");
+    made_ = {};  // recording may have left some
 }
 
 void CudaDevice::record(Graph& graph, const std::function<void()>& calls) {

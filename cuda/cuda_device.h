@@ -97,6 +97,10 @@ class CudaDevice final : public Device {
     void not_recorded(const char* what) const;              // throws when calls are being recorded
     void* scratch(DeviceMemory& memory, uint64_t bytes, const char* what);
     void rounded(Product& product, Rows x);  // sets product's input
+    // Where norms and activations round what they make in the same launch, for the products that read it
+    // next; no codes where y's width forbids it. It is good until something is written to y.
+    Rounded rounding_of(Rows y);
+    void written(Rows y);
     void record(Graph& graph, const std::function<void()>& calls);
     void copy_out(void* to, const void* from, uint64_t bytes);
     void copy_in(void* to, const void* from, uint64_t bytes);
@@ -104,7 +108,8 @@ class CudaDevice final : public Device {
     // otherwise.
     Grouping grouping(const Choices& choices, int64_t rows, int32_t experts);
     void multiply(const Product& product, const Grouping& grouping);
-    void product_of(Product product, Rows y, const Weight& weight, Rows x, const float* bias);
+    void product_of(Product product, Rows y, const Weight& weight, Rows x, const float* bias,
+                    const Further& further = {});
 
     CudaOptions options_;
     int processors_ = 1;
@@ -113,7 +118,9 @@ class CudaDevice final : public Device {
     Event finished_;
     StepMirror step_;
     PinnedMemory staging_;  // of copies to and from the host
-    DeviceMemory rounded_codes_, rounded_scales_, attention_partial_, order_, tiles_;
+    DeviceMemory rounded_codes_, rounded_scales_, made_codes_, made_scales_, attention_partial_, order_,
+        tiles_;
+    Rows made_;              // the rows that made_codes_ holds rounded; none: data is null
     uint64_t generation_ = 0;  // grows when an address that a graph may hold has changed
     bool recording_ = false;
     std::map<uint64_t, Graph> graphs_;

@@ -1,5 +1,6 @@
 // The device's operations on rows: element by element, products with weights, experts.
 #include <utility>
+#include <vector>
 
 #include "base/failure.h"
 #include "cuda/cuda_device.h"
@@ -13,20 +14,41 @@
 namespace coterie::cuda {
 
 void CudaDevice::embed(Rows y, const Weight& table, const Step& step, float scale, int64_t first) {
+    written(y);
     check_shape(y, step.rows(), table.in);
     COTERIE_CHECK(table.experts == 1);
     done(look_up(view_of(y), held(table), step_.view().tokens, scale, first, stream_.get()),
          "look up tokens");
 }
 
+Rounded CudaDevice::rounding_of(Rows y) {
+    made_ = {};
+    Rounded r;
+    if (y.rows == 0 || y.width == 0 || y.width % group_columns) return r;
+    r.groups = int32_t(y.width / group_columns);
+    const uint64_t groups = uint64_t(y.rows) * uint64_t(r.groups);
+    r.codes = static_cast<int8_t*>(scratch(made_codes_, groups * group_columns, "rounded activations"));
+    r.scales =
+        static_cast<RoundedScale*>(scratch(made_scales_, groups * sizeof(RoundedScale), "their scales"));
+    made_ = y;
+    return r;
+}
+
+void CudaDevice::written(Rows y) {
+    if (!made_.data || y.rows == 0) return;
+    const auto end = [](const Rows& x) { return x.row(x.rows - 1) + x.width; };
+    if (y.data < end(made_) && made_.data < end(y)) made_ = {};
+}
+
 void CudaDevice::rms_norm(Rows y, Rows x, const float* gain, float eps) {
     check_same_shape(x, y);
     Norm n;
-    n.y = view_of(y), n.x = view_of(x), n.gain = gain, n.eps = eps;
+    n.y = view_of(y), n.x = view_of(x), n.gain = gain, n.eps = eps, n.rounded = rounding_of(y);
     done(norm(n, stream_.get()), "norm");
 }
 
 void CudaDevice::l2_norm(Rows x, int32_t heads, float eps) {
+    written(x);
     check_rows(x);
     COTERIE_CHECK(heads > 0 && x.width % heads == 0);
     Norm n;
@@ -39,36 +61,43 @@ void CudaDevice::add_rms_norm(Rows x, Rows y, Rows h, const float* gain, float e
     check_same_shape(x, h);
     Norm n;
     n.y = view_of(h), n.x = view_of(x), n.added = y.data, n.added_stride = y.stride, n.gain = gain,
-    n.eps = eps;
+    n.eps = eps, n.rounded = rounding_of(h);
     done(norm(n, stream_.get()), "norm");
 }
 
 void CudaDevice::add(Rows x, Rows y) {
+    written(x);
     check_same_shape(x, y);
     done(elementwise(Elementwise::add, view_of(x), view_of(y), {}, 0, stream_.get()), "add");
 }
 void CudaDevice::clear(Rows y) {
+    written(y);
     check_rows(y);
     done(elementwise(Elementwise::clear, view_of(y), {}, {}, 0, stream_.get()), "clear");
 }
 void CudaDevice::activate(Rows y, Rows gate, Rows up, Activation activation) {
     check_same_shape(y, gate);
     check_same_shape(y, up);
-    done(elementwise(operation_of(activation), view_of(y), view_of(gate), view_of(up), 0, stream_.get()),
+    done(elementwise(operation_of(activation), view_of(y), view_of(gate), view_of(up), 0, stream_.get(),
+                     rounding_of(y)),
          "activate");
 }
 void CudaDevice::sigmoid_gate(Rows y, Rows gate) {
     check_rows(y);
     COTERIE_CHECK(gate.width == y.width || gate.width == 1);
     check_shape(gate, y.rows, gate.width);
-    done(elementwise(Elementwise::sigmoid_gate, view_of(y), view_of(gate), {}, 0, stream_.get()), "gate");
+    done(elementwise(Elementwise::sigmoid_gate, view_of(y), view_of(gate), {}, 0, stream_.get(),
+                     rounding_of(y)),
+         "gate");
 }
 void CudaDevice::softcap(Rows x, float cap) {
+    written(x);
     check_rows(x);
     COTERIE_CHECK(cap > 0);
     done(elementwise(Elementwise::softcap, view_of(x), {}, {}, cap, stream_.get()), "cap");
 }
 void CudaDevice::select_rows(Rows y, Rows x, const Step& step) {
+    written(y);
     check_shape(x, step.rows(), x.width);
     check_shape(y, int64_t(step.outputs.size()), x.width);
     done(cuda::select_rows(view_of(y), view_of(x), step_.view().outputs, stream_.get()), "select rows");
@@ -80,6 +109,13 @@ void CudaDevice::rounded(Product& p, Rows x) {
     if (!is_packed(p.w.type) || p.rounded.codes) return;
     Rounded r;
     r.groups = int32_t(x.width / group_columns);
+    if (x.data == made_.data && x.rows <= made_.rows && x.width == made_.width &&
+        (x.stride == made_.stride || x.rows == 1)) {
+        r.codes = made_codes_.data<int8_t>();
+        r.scales = made_scales_.data<RoundedScale>();
+        p.rounded = r;
+        return;
+    }
     const uint64_t groups = uint64_t(x.rows) * uint64_t(r.groups);
     r.codes = static_cast<int8_t*>(scratch(rounded_codes_, groups * group_columns, "rounded activations"));
     r.scales =
@@ -88,7 +124,8 @@ void CudaDevice::rounded(Product& p, Rows x) {
     p.rounded = r;
 }
 
-void CudaDevice::product_of(Product p, Rows y, const Weight& weight, Rows x, const float* bias) {
+void CudaDevice::product_of(Product p, Rows y, const Weight& weight, Rows x, const float* bias,
+                            const Further& further) {
     check_shape(x, x.rows, weight.in);
     check_shape(y, x.rows, weight.out);
     COTERIE_CHECK(weight.experts == 1);
@@ -96,22 +133,37 @@ void CudaDevice::product_of(Product p, Rows y, const Weight& weight, Rows x, con
     p.w = held(weight);
     p.bias = bias;
     rounded(p, x);
+    written(y);
     if (x.rows >= fewest_tiled_rows)
         done(product_tiled(p, {}, stream_.get()), "multiply");
     else
-        done(product(p, stream_.get()), "multiply");
+        done(product(p, stream_.get(), further), "multiply");
 }
 
 void CudaDevice::linear(Rows y, const Weight& weight, Rows x, const float* bias) {
     product_of({}, y, weight, x, bias);
 }
 
+// Projections of one type share a launch at few rows: q and k, and v where it has their type.
 void CudaDevice::linear_many(std::span<const Projection> projections, Rows x) {
     Product shared;
-    for (const Projection& p : projections) {
+    std::vector<bool> made(projections.size());
+    for (size_t first = 0; first < projections.size(); ++first) {
+        if (made[first]) continue;
+        const Projection& p = projections[first];
         shared.w = held(*p.weight);
         rounded(shared, x);
-        product_of(shared, p.y, *p.weight, x, p.bias);
+        Further further;
+        for (size_t i = first + 1; i < projections.size() && further.count < Further::most; ++i) {
+            const Projection& other = projections[i];
+            if (made[i] || held(*other.weight).type != shared.w.type || x.rows >= fewest_tiled_rows) continue;
+            check_shape(other.y, x.rows, other.weight->out);
+            COTERIE_CHECK(other.weight->in == p.weight->in && other.weight->experts == 1);
+            written(other.y);
+            further.part[further.count++] = {held(*other.weight), other.bias, other.y.data, other.y.stride};
+            made[i] = true;
+        }
+        product_of(shared, p.y, *p.weight, x, p.bias, further);
     }
 }
 
@@ -186,6 +238,7 @@ void CudaDevice::expert_linear(Rows y, const ExpertWeight& weight, Rows x, const
     p.choices = choices_of(routing, weight);
     p.x_per_choice = x.rows == all;
     rounded(p, x);
+    written(y);
     multiply(p, grouping(p.choices, routing.rows, p.w.experts));
 }
 
@@ -211,9 +264,11 @@ void CudaDevice::expert_gate_up(Rows e, const ExpertWeight& gate, const ExpertWe
     p.choices = choices_of(routing, gate);
     p.x_per_choice = x.rows == all;
     rounded(p, x);
+    written(e);
     const Grouping g = grouping(p.choices, routing.rows, p.w.experts);
     if (g.tiles) {
         check_shape(scratch, all, gate.weight->out);
+        written(scratch);
         Product other = p;
         other.y = view_of(scratch);
         other.w = std::exchange(p.up, {});
@@ -240,9 +295,11 @@ void CudaDevice::expert_down_combine(Rows y, const ExpertWeight& down, Rows e, c
     p.choices = choices_of(routing, down);
     p.x_per_choice = true;
     rounded(p, e);
+    written(y);
     const Grouping g = grouping(p.choices, routing.rows, p.w.experts);
     if (g.tiles) {
         check_shape(scratch, routing.rows * routing.used, down.weight->out);
+        written(scratch);
         p.y = view_of(scratch);
         multiply(p, g);
         return expert_combine(y, scratch, routing);
@@ -251,6 +308,7 @@ void CudaDevice::expert_down_combine(Rows y, const ExpertWeight& down, Rows e, c
 }
 
 void CudaDevice::expert_combine(Rows y, Rows e, const Routing& routing) {
+    written(y);
     check_routing(routing);
     check_shape(y, routing.rows, y.width);
     check_shape(e, routing.rows * routing.used, y.width);

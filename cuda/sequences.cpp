@@ -147,6 +147,7 @@ void CudaDevice::write_page(Cache& cache, int32_t page, const std::byte* from) {
 }
 
 void CudaDevice::rope(Rows x, int32_t heads, const Rope& rope, const Step& step) {
+    written(x);
     COTERIE_CHECK(heads > 0 && x.width % heads == 0);
     check_shape(x, step.rows(), x.width);
     const int64_t dim = x.width / heads;
@@ -180,6 +181,7 @@ void CudaDevice::store_kv(Cache& cache, int32_t layer, Rows k, Rows v, const Ste
 void CudaDevice::norm_rope_store(Rows q, Rows k, Rows v, const float* q_gain, const float* k_gain, float eps,
                                  const Rope& rope, const Attention& attention, Cache& cache, int32_t layer,
                                  const Step& step) {
+    written(q), written(k);
     const CudaCache& c = held(cache);
     check_pages(step, c.shape);
     HeadWork w;
@@ -205,6 +207,7 @@ void CudaDevice::norm_rope_store(Rows q, Rows k, Rows v, const float* q_gain, co
 
 void CudaDevice::attend(Rows y, Rows q, const Cache& cache, int32_t layer, const Attention& attention,
                         const Step& step) {
+    written(y);
     const CudaCache& c = held(cache);
     check_pages(step, c.shape);
     AttentionWork w;
@@ -277,6 +280,7 @@ void CudaDevice::write_state(States& states, int32_t slot, const std::byte* from
 
 void CudaDevice::convolve(Rows y, Rows x, const float* taps, States& states, int32_t layer,
                           const Step& step) {
+    written(y);
     const CudaStates& s = held(states);
     const StateLayer& l = s.layer(layer);
     check_slots(step, s.shape);
@@ -289,6 +293,7 @@ void CudaDevice::convolve(Rows y, Rows x, const float* taps, States& states, int
 }
 
 void CudaDevice::delta_gates(Rows decay, Rows beta, const float* dt, const float* a) {
+    written(decay), written(beta);
     check_same_shape(decay, beta);
     COTERIE_CHECK(dt != nullptr && a != nullptr);
     done(cuda::delta_gates(view_of(decay), view_of(beta), dt, a, stream_.get()), "form gates");
@@ -296,6 +301,7 @@ void CudaDevice::delta_gates(Rows decay, Rows beta, const float* dt, const float
 
 void CudaDevice::delta_rule(Rows y, Rows q, Rows k, Rows v, Rows decay, Rows beta, States& states,
                             int32_t layer, const DeltaRule& rule, const Step& step) {
+    written(y);
     const CudaStates& s = held(states);
     DeltaWork w;
     w.layer = s.layer(layer);

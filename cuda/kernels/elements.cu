@@ -2,13 +2,15 @@
 //
 // norm: y = x f gain, f = 1 / sqrt(mean or sum of x^2 + eps). One block per part of a row; a thread keeps
 // nothing, the second pass over the part comes from L1. Bytes: 4 (read) + 4 (written) per element, and 4 + 4
-// more with an added row. 3 FLOPs per element; bound by latency at one row, by bandwidth at many.
-// elementwise: a thread takes 4 elements, `threads` apart. Bytes: 8 or 12 per element. Bound by latency.
+// more with an added row, 1.25 more where y is rounded for the products to come. 3 FLOPs per element; bound
+// by latency at one row, by bandwidth at many. elementwise: a thread takes 4 elements, `threads` apart.
+// Bytes: 8 or 12 per element. Bound by latency.
 #include <algorithm>
 
 #include "cuda/kernels/activations.h"
 #include "cuda/kernels/elements.h"
 #include "cuda/kernels/kernel_language.h"
+#include "cuda/kernels/round_group.h"
 
 namespace coterie::cuda {
 
@@ -42,14 +44,18 @@ __global__ void __launch_bounds__(most_warps * 32) norm_kernel(Norm n) {
     }
     sum = block_sum(sum, partial);
     const float factor = 1.0f / sqrtf((n.mean ? sum / float(width) : sum) + n.eps);
-    for (int i = int(threadIdx.x); i < width; i += int(blockDim.x))
-        y[i] = x[i] * factor * (n.gain ? n.gain[i] : 1.0f);
+    for (int i = int(threadIdx.x); i < width; i += int(blockDim.x)) {
+        const float value = x[i] * factor * (n.gain ? n.gain[i] : 1.0f);
+        y[i] = value;
+        // A warp has a group of 32 columns before it, whole, as the width is a multiple of 32.
+        if (n.rounded.codes) round_group(n.rounded, row, i / group_columns, value);
+    }
 }
 
 constexpr int element_threads = 128, elements_each = 4;
 
 __global__ void __launch_bounds__(element_threads)
-    elementwise_kernel(Elementwise operation, View y, View a, View b, float value) {
+    elementwise_kernel(Elementwise operation, View y, View a, View b, float value, Rounded rounded) {
     const int64_t row = blockIdx.x;
     float* to = y.data + row * y.stride;
     const float* first = a.data + row * a.stride;
@@ -67,6 +73,8 @@ __global__ void __launch_bounds__(element_threads)
             to[i] = value * tanhf(to[i] / value);
         else
             to[i] = activated(operation, first[i], second[i]);
+        // As a whole warp: its 32 columns are inside together where the width is a multiple of 32.
+        if (rounded.codes) round_group(rounded, row, i / group_columns, to[i]);
     }
 }
 
@@ -86,11 +94,12 @@ cudaError_t norm(const Norm& n, cudaStream_t stream) {
     return launch({dim3(unsigned(n.x.rows * n.parts)), dim3(32 * warps), 0, stream, "norm"}, norm_kernel, n);
 }
 
-cudaError_t elementwise(Elementwise operation, View y, View a, View b, float value, cudaStream_t stream) {
+cudaError_t elementwise(Elementwise operation, View y, View a, View b, float value, cudaStream_t stream,
+                        const Rounded& rounded) {
     if (y.rows == 0 || y.width == 0) return cudaSuccess;
     const dim3 grid(unsigned(y.rows), parts_of(y.width, element_threads * elements_each));
     return launch({grid, dim3(element_threads), 0, stream, "elementwise"}, elementwise_kernel, operation, y,
-                  a, b, value);
+                  a, b, value, rounded);
 }
 
 cudaError_t select_rows(View y, View x, const int32_t* rows, cudaStream_t stream) {

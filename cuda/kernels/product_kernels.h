@@ -3,7 +3,8 @@
 // product: `lanes` lanes share an output and stride over its groups of 32 columns (packed: 16 or 32 bytes of
 // codes each, so neighbouring lanes read neighbouring pieces) or over pieces of 4 columns (floats). A warp
 // makes 32 / lanes outputs, a block of 4 warps four times as many. One row of activations, or up to 8 in one
-// pass over the weights; with `up` one row, or a choice. Grid (outputs, rows or choices). Bytes: the weight
+// pass over the weights; with `up` one row, or a choice. Products that share their rows (q, k and v) share a
+// launch, one's blocks after the other's. Grid (outputs, rows or choices). Bytes: the weight
 // once per pass; activations come from L1. FLOPs: 2 per weight and row. Bound by memory bandwidth at one row.
 // combined: a block makes 32 / lanes outputs of one row; its warps take the choices in turn and add up
 // through shared memory in the order of the choices, so that sums are repeatable. Grid (outputs, rows).
@@ -66,9 +67,22 @@ __device__ __forceinline__ void dot(float (&sums)[most_rows], const Packed& w, i
 }
 
 template <Type type, int most_rows, bool gated>
-__global__ void __launch_bounds__(product_threads) product_kernel(Product p) {
+__global__ void __launch_bounds__(product_threads) product_kernel(Product p, Further further) {
+    int block = int(blockIdx.x);
+    if constexpr (!gated) {
+#pragma unroll
+        for (int i = 0; i < Further::most; ++i) {
+            const Further::Part& part = further.part[i];
+            if (i >= further.count || int(blockIdx.x) < part.first_block) continue;
+            block = int(blockIdx.x) - part.first_block;
+            p.w = part.w;
+            p.bias = part.bias;
+            p.y.data = part.y;
+            p.y.stride = part.stride;
+        }
+    }
     const int lane = int(threadIdx.x) & (p.lanes - 1);
-    const int output = (int(blockIdx.x) * product_threads + int(threadIdx.x)) / p.lanes;
+    const int output = (block * product_threads + int(threadIdx.x)) / p.lanes;
     int64_t first = int64_t(blockIdx.y) * most_rows, matrix = 0;
     const int64_t to = first;
     const int rows = min(most_rows, p.y.rows - int(first));
@@ -133,17 +147,23 @@ __global__ void __launch_bounds__(most_combine_warps * 32) combined_kernel(Produ
 }
 
 template <Type type, int most_rows, bool gated>
-cudaError_t launch_rows(const Product& p, cudaStream_t stream) {
-    const dim3 grid(parts_of(int64_t(p.w.out) * p.lanes, product_threads), parts_of(p.y.rows, most_rows));
+cudaError_t launch_rows(const Product& p, Further further, cudaStream_t stream) {
+    unsigned blocks = parts_of(int64_t(p.w.out) * p.lanes, product_threads);
+    for (int i = 0; i < further.count; ++i) {
+        further.part[i].first_block = int32_t(blocks);
+        blocks += parts_of(int64_t(further.part[i].w.out) * p.lanes, product_threads);
+    }
+    const dim3 grid(blocks, parts_of(p.y.rows, most_rows));
     return launch({grid, dim3(product_threads), 0, stream, gated ? "gated product" : "product"},
-                  product_kernel<type, most_rows, gated>, p);
+                  product_kernel<type, most_rows, gated>, p, further);
 }
 
 template <Type type>
-cudaError_t launch_product(const Product& p, cudaStream_t stream) {
-    if (p.up.codes) return launch_rows<type, 1, true>(p, stream);
-    return p.y.rows == 1 || p.choices.experts ? launch_rows<type, 1, false>(p, stream)
-                                              : launch_rows<type, most_product_rows, false>(p, stream);
+cudaError_t launch_product(const Product& p, const Further& further, cudaStream_t stream) {
+    if (p.up.codes) return launch_rows<type, 1, true>(p, further, stream);
+    return p.y.rows == 1 || p.choices.experts
+               ? launch_rows<type, 1, false>(p, further, stream)
+               : launch_rows<type, most_product_rows, false>(p, further, stream);
 }
 
 template <Type type>
@@ -154,8 +174,9 @@ cudaError_t launch_combined(const Product& p, cudaStream_t stream) {
                   combined_kernel<type>, p);
 }
 
-#define COTERIE_PRODUCTS(type)                                                        \
-    template cudaError_t launch_product<type>(const Product& p, cudaStream_t stream); \
+#define COTERIE_PRODUCTS(type)                                                          \
+    template cudaError_t launch_product<type>(const Product& p, const Further& further, \
+                                              cudaStream_t stream);                     \
     template cudaError_t launch_combined<type>(const Product& p, cudaStream_t stream)
 
 }  // namespace coterie::cuda

@@ -29,7 +29,19 @@ struct Product {
     int32_t lanes = 32;    // that share an output, set by product()
     bool aligned = false;  // x may be read 16 bytes at a time, set by product()
 };
-cudaError_t product(Product product, cudaStream_t stream);
+// Plain products of weights of p.w's type and width with the same rows, in the same launch.
+struct Further {
+    static constexpr int most = 3;
+    struct Part {
+        Packed w;
+        const float* bias = nullptr;
+        float* y = nullptr;
+        int64_t stride = 0;
+        int32_t first_block = 0;  // set by product()
+    } part[most];
+    int32_t count = 0;
+};
+cudaError_t product(Product product, cudaStream_t stream, const Further& further = {});
 
 // y[r] = sum over j of weight(r, j) (w[e(r, j)] x[r * used + j] + bias), in the order of j. With p.w, p.bias,
 // p.x or p.rounded, p.choices.
