@@ -241,7 +241,7 @@ int main(int argc, char** argv) {
     app.add_option("--system", a.system, "System message");
     app.add_option("-t,--threads", a.threads, "Threads of the CPU (0: all usable cores)");
     app.add_option("-c,--ctx", a.context, "Context in tokens (0: the model's, at most 8192)");
-    app.add_option("--devices", a.devices, "cpu, cpu:N (N ranks) or reference");
+    app.add_option("--devices", a.devices, "cpu, cpu:N (N ranks), cuda, cuda:0,1 or reference");
     app.add_option("--mode", a.mode, "How ranks share the model: auto, tensor, expert or layer");
     app.add_option("--isa", a.isa, "Instruction set of the CPU: avx512, avx2, portable");
     app.add_option_function<std::string>(

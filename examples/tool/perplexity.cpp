@@ -111,7 +111,7 @@ void add_perplexity_command(CLI::App& app, Action& action) {
     c->add_option("-c,--ctx", a->context, "Tokens of a chunk, whose second half is scored")
         ->check(CLI::Range(4, 1 << 20));
     c->add_option("-b,--parallel", a->parallel, "Chunks at once")->check(CLI::Range(1, 64));
-    c->add_option("--device,--devices", a->devices, "cpu, cpu:N or reference");
+    c->add_option("--device,--devices", a->devices, "cpu, cpu:N, cuda, cuda:0,1 or reference");
     c->add_option("--isa", a->isa, "Instruction set of the CPU: avx512, avx2, portable");
     c->add_option("-t,--threads", a->threads, "Threads (0: all usable cores)");
     c->add_option("--kv", a->cache, "Type of the cache: f16, q8_0, f32");

@@ -13,6 +13,7 @@
 #include "base/failure.h"
 #include "catch.h"
 #include "convert/synth.h"
+#include "engine/placement.h"
 #include "plan/planner.h"
 
 using namespace coterie;
@@ -156,6 +157,62 @@ TEST_CASE("JSON has the keys that are promised") {
         CHECK(rank.at("device").is_string());
         CHECK(rank.size() == 8);
     }
+}
+
+// Every block of docs/placement.md that shows a plan, under the command that makes it. A block may leave
+// lines out, never change one.
+TEST_CASE("the worked examples of the documentation are what the tool prints") {
+    std::ifstream file(SOURCE_ROOT "/docs/placement.md");
+    std::ostringstream whole;
+    whole << file.rdbuf();
+    const std::string document = whole.str();
+    const size_t json = document.find("```json\n") + 8;
+    const Machine box = parse_machine(
+        std::string_view(document).substr(json, document.find("```", json) - json), "docs/placement.md");
+    std::istringstream lines(document);
+    std::string line, printed;
+    std::vector<std::string> command;
+    int examples = 0;
+    while (std::getline(lines, line)) {
+        if (line.rfind("    ", 0) != 0) {
+            if (!line.empty()) printed.clear();
+            continue;
+        }
+        line.erase(0, 4);
+        if (line.rfind("coterie ", 0) == 0) {
+            command.clear();
+            std::istringstream words(line.substr(0, line.find('#')));
+            for (std::string word; words >> word;) command.push_back(word);
+            continue;
+        }
+        const size_t name = line.find(".gguf on ");
+        if (name != std::string::npos) {
+            REQUIRE(command.at(1) == "plan");
+            PlanRequest request;
+            Machine machine;
+            for (size_t i = 3; i < command.size(); ++i) {
+                const auto value = [&] { return command.at(++i); };
+                if (command[i] == "--machine")
+                    machine = value() == "box.json" ? box : find_machine(command[i]);
+                else if (command[i] == "--ctx")
+                    request.context_tokens = std::stoi(value());
+                else if (command[i] == "--parallel")
+                    request.parallel = std::stoi(value());
+                else if (command[i] == "--mode")
+                    request.mode = mode_named(value());
+                else if (command[i] == "--host-experts")
+                    request.host_experts = true;
+                else
+                    FAIL("the test does not know " << command[i]);
+            }
+            printed = "\n" + plan_text(make_plan(*header(line.substr(0, name)), machine, request)) + "\n";
+            ++examples;
+        }
+        if (printed.empty()) continue;
+        CAPTURE(command, line, printed);
+        CHECK(printed.find("\n" + line + "\n") != std::string::npos);
+    }
+    CHECK(examples == 7);
 }
 
 TEST_CASE("requests that contradict themselves are refused with a sentence") {
