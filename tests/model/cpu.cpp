@@ -38,6 +38,10 @@ golden::DeviceMaker best() {
     return maker(cpu::best_isa());
 }
 
+golden::DeviceMaker reference_device() {
+    return [] { return std::unique_ptr<Device>(new ReferenceDevice); };
+}
+
 double nmse(const std::vector<float>& got, const std::vector<float>& want) {
     return golden::nmse(got, std::vector<double>(want.begin(), want.end()));
 }
@@ -142,4 +146,31 @@ TEST_CASE("a prompt in one chunk equals chunks, and interleaved sequences equal 
         CHECK(nmse(from_a, at_once) <= 1e-10);
         CHECK(nmse(from_b, at_once) <= 1e-10);
     }
+}
+
+TEST_CASE("a state that was kept and put back continues as if nothing had happened") {
+    for (const char* name : {"qwen35moe-a", "qwen35-b", "qwen3next-b"})
+        for (const golden::DeviceMaker device : {best(), reference_device()}) {
+            CAPTURE(name);
+            const golden::Case c = golden::load(name);
+            const auto runner = golden::make_runner(c.path, device);
+            const std::vector<int32_t> first(c.long_prompt.begin(), c.long_prompt.begin() + 70),
+                rest(c.long_prompt.begin() + 70, c.long_prompt.end()), other(9, 3);
+            golden::Sequence sequence(*runner);
+            sequence.append(first);
+            runner->copy_state(0, 2);
+            const auto want = sequence.append(rest);
+            std::vector<std::byte> kept(runner->state_bytes());
+            runner->read_state(2, kept.data());
+            for (const bool from_memory : {false, true}) {
+                sequence.rewind(70);
+                sequence.append(other);  // what must leave no trace
+                sequence.rewind(70);
+                if (from_memory)
+                    runner->write_state(0, kept.data());
+                else
+                    runner->copy_state(2, 0);
+                CHECK(sequence.append(rest) == want);
+            }
+        }
 }

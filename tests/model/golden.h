@@ -18,7 +18,7 @@ struct Case {
 
 // path under tests/data/golden, without ending.
 Case load(const std::string& name);
-// Every case of a folder ("" for the transformers ones, "llamacpp").
+// Every case of a folder ("" for the transformers ones in F32, "mxfp4", "llamacpp").
 std::vector<std::string> names(const std::string& folder);
 
 using DeviceMaker = std::unique_ptr<coterie::Device> (*)();
@@ -33,6 +33,8 @@ class Sequence {
     // vocabulary].
     std::vector<float> append(const std::vector<int32_t>& tokens, int64_t chunk = 1 << 20);
     int32_t position() const { return position_; }
+    // What comes next is appended there; a recurrent state must be put back by the caller.
+    void rewind(int32_t position) { position_ = position; }
     std::vector<int32_t> pages() const;
 
   private:
