@@ -168,6 +168,11 @@ Tensor read_tensor(Cursor& cursor, uint64_t index, uint64_t count, const std::st
     read_shape(cursor, tensor, where);
     const uint32_t number = cursor.number<uint32_t>(where);
     const TypeTraits* traits = find_type(number);
+    if (number == 4)  // Q4_2 until 2023; later early versions of Ollama took the number for MXFP4
+        fail(Status::unsupported,
+             "{} has the type number 4, which was removed from the format; early versions of Ollama stored "
+             "MXFP4 under it: fetch another GGUF file of this model",
+             where);
     if (!traits)
         fail(Status::unsupported,
              "{} has the type number {}, which this build does not know: the file is damaged or newer than "
