@@ -21,6 +21,7 @@ from tokenizers import Tokenizer
 
 import batches
 import configurations
+import copying
 import inheritance
 import vocabulary_training
 from network import Network
@@ -167,6 +168,8 @@ def main() -> None:
     network = Network(config)
     if options.begin_with:
         inheritance.inherit(network, torch.load(options.begin_with / "checkpoint.pt")["network"])
+    elif options.architecture == "qwen3moe":
+        copying.lay(network)
     begun, seconds = 0, 0.0
     if (folder / "checkpoint.pt").exists():
         saved = torch.load(folder / "checkpoint.pt")
