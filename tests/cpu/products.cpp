@@ -59,8 +59,8 @@ void check(Isa isa, Type type, int64_t weight_rows, int64_t source_columns, std:
     for (int64_t m = 0; m < rows; ++m) to.push_back(y.data() + m * stride);
     const int64_t cut = packed.shape.groups() / 3;  // as two threads would
     for (Range groups : {Range{0, cut}, Range{cut, packed.shape.groups()}})
-        multiply(kernel, packed.shape, packed.data, groups, quantised ? x.quantised.data() : x.floats.data(),
-                 rows, to.data());
+        multiply(kernel, packed.shape, packed.data + groups.begin * packed.shape.group_bytes, groups,
+                 quantised ? x.quantised.data() : x.floats.data(), rows, to.data());
 
     std::vector<float> w(columns);
     double worst = 0;

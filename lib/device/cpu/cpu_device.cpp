@@ -34,7 +34,8 @@ CpuDevice::CpuDevice(const CpuOptions& options)
       fine_(options.fine),
       input_(std::make_unique<Input>()),
       grouped_(std::make_unique<Grouped>()),
-      thread_scratch_(size_t(team_.size())) {
+      thread_scratch_(size_t(team_.size())),
+      thread_group_(size_t(team_.size())) {
     log_line(log_, LogLevel::info, description());
 }
 CpuDevice::~CpuDevice() = default;

@@ -118,12 +118,12 @@ class CpuDevice final : public Device {
     void prepare_input(Rows x, bool quantised);
     void quantise_part(Rows x, int member);
     void group_choices(const Routing& routing, int64_t first, int64_t experts, bool row_per_choice, Rows x);
-    void pack_chosen(std::span<const ExpertWeight* const> weights);
+    void pack_used_again(std::span<const ExpertWeight* const> weights);
     // A thread's part of an operation on chosen experts: function(task) for tasks until none is left.
     template <typename Function>
     void take_tasks(Rows x, int member, Function&& function);
     // y of a task's choices = its groups of the weight's rows, with their bias.
-    void multiply_chosen(const ExpertWeight& weight, size_t task, float* const* y);
+    void multiply_chosen(const ExpertWeight& weight, size_t task, float* const* y, int member);
     const Rotation& rotation(const Rope& rope, const Step& step);
 
     static constexpr int64_t parallel_floats = 16384;
@@ -139,6 +139,7 @@ class CpuDevice final : public Device {
     std::unique_ptr<Grouped> grouped_;
     std::vector<std::unique_ptr<Rotation>> rotations_;
     std::vector<std::vector<float>> thread_scratch_;
+    std::vector<cpu::HostMemory> thread_group_;  // an expert's group, packed on the way
     std::vector<float> shared_scratch_;
     struct HeadPart {
         int32_t kv_head, head, heads;

@@ -1,6 +1,7 @@
 // Products with chosen experts. Choices are sorted by expert, so that an expert's weights are read once for
-// all of its rows; tasks of a few groups of one expert are handed out to the threads one by one. Experts that
-// have not been packed yet are packed first.
+// all of its rows; tasks of a few groups of one expert are handed out to the threads one by one. An expert
+// that is not packed yet is multiplied as it is in the file when it is used for the first time, packed before
+// the second.
 #include <algorithm>
 #include <array>
 
@@ -67,7 +68,8 @@ void CpuDevice::Grouped::cut(int64_t groups, int64_t rows_per_task, int threads)
     }
 }
 
-void CpuDevice::pack_chosen(std::span<const ExpertWeight* const> weights) {
+// Gets memory for a group, too, if an expert stays as it is in the file.
+void CpuDevice::pack_used_again(std::span<const ExpertWeight* const> weights) {
     const Grouped& g = *grouped_;
     for (const ExpertWeight* weight : weights) {
         CpuWeight& w = cpu::held(*weight->weight);
@@ -77,9 +79,13 @@ void CpuDevice::pack_chosen(std::span<const ExpertWeight* const> weights) {
         for (const Grouped::Member& member : g.members) {
             if (w.packed(member.expert)) continue;
             all = false;
-            if (w.claim(member.expert)) mine.push_back(member.expert);
+            if (!w.first_use(member.expert) && w.claim(member.expert)) mine.push_back(member.expert);
         }
         if (all) continue;
+        for (cpu::HostMemory& group : thread_group_)
+            if (group.bytes() < uint64_t(w.shape.group_bytes))
+                group = cpu::HostMemory(uint64_t(w.shape.group_bytes), "a group of weights");
+        if (mine.empty()) continue;
         const int64_t groups = w.shape.groups(), each = std::max<int64_t>(1, groups / 4);
         const int64_t parts = (groups + each - 1) / each;
         for_tasks(int64_t(mine.size()) * parts, [&](int64_t i, int) {
@@ -87,7 +93,6 @@ void CpuDevice::pack_chosen(std::span<const ExpertWeight* const> weights) {
             w.pack(mine[size_t(i / parts)], {at, std::min(groups, at + each)});
         });
         for (const int64_t expert : mine) w.finish(expert);
-        for (const Grouped::Member& member : g.members) w.wait(member.expert);
     }
 }
 
@@ -120,13 +125,23 @@ void CpuDevice::take_tasks(Rows x, int member, Function&& function) {
     for (size_t i; (i = size_t(next_.fetch_add(1, std::memory_order_relaxed))) < tasks;) function(i);
 }
 
-void CpuDevice::multiply_chosen(const ExpertWeight& weight, size_t task, float* const* y) {
+void CpuDevice::multiply_chosen(const ExpertWeight& weight, size_t task, float* const* y, int member) {
     const CpuWeight& w = cpu::held(*weight.weight);
     Grouped& g = *grouped_;
     const Range groups = g.tasks[task].groups;
     const Grouped::Member& m = g.members[size_t(g.tasks[task].member)];
-    cpu::multiply(kernels_, w.shape, w.matrix(m.expert), groups, g.of(w.shape) + m.first, m.count,
-                  y + m.first, input_->fine_bytes());
+    const void* const* x = g.of(w.shape) + m.first;
+    if (w.packed(m.expert)) {
+        cpu::multiply(kernels_, w.shape, w.group(m.expert, groups.begin), groups, x, m.count, y + m.first,
+                      input_->fine_bytes());
+    } else {
+        std::byte* const group = thread_group_[size_t(member)].data();
+        for (int64_t i = groups.begin; i < groups.end; ++i) {
+            w.pack_to(group, m.expert, i);
+            cpu::multiply(kernels_, w.shape, group, {i, i + 1}, x, m.count, y + m.first,
+                          input_->fine_bytes());
+        }
+    }
     if (!weight.bias) return;
     const Columns c = columns_of(groups, w.out);
     for (int64_t r = m.first; r < m.first + m.count; ++r)
@@ -143,7 +158,7 @@ void CpuDevice::expert_linear(Rows y, const ExpertWeight& weight, Rows x, const 
     prepare_input(x, w.shape.container == cpu::Container::blocks);
     group_choices(routing, weight.first, w.experts, x.rows == choices, x);
     const std::array<const ExpertWeight*, 1> all{&weight};
-    pack_chosen(all);
+    pack_used_again(all);
     Grouped& g = *grouped_;
     for (int32_t c : g.elsewhere) std::fill_n(y.row(c), y.width, 0.0f);
     const int64_t here = choices - int64_t(g.elsewhere.size());
@@ -151,7 +166,7 @@ void CpuDevice::expert_linear(Rows y, const ExpertWeight& weight, Rows x, const 
     g.cut(w.shape.groups(), rows_per_task, team_.size());
     next_.store(0, std::memory_order_relaxed);
     team_.run([&](int member) {
-        take_tasks(x, member, [&](size_t task) { multiply_chosen(weight, task, g.y.data()); });
+        take_tasks(x, member, [&](size_t task) { multiply_chosen(weight, task, g.y.data(), member); });
     });
 }
 
@@ -170,7 +185,7 @@ void CpuDevice::expert_gate_up(Rows e, const ExpertWeight& gate, const ExpertWei
         x, wg.shape.container == cpu::Container::blocks || wu.shape.container == cpu::Container::blocks);
     group_choices(routing, gate.first, wg.experts, x.rows == choices, x);
     const std::array<const ExpertWeight*, 2> all{&gate, &up};
-    pack_chosen(all);
+    pack_used_again(all);
     Grouped& g = *grouped_;
     for (int32_t c : g.elsewhere) std::fill_n(e.row(c), e.width, 0.0f);
     const int64_t here = choices - int64_t(g.elsewhere.size());
@@ -182,8 +197,8 @@ void CpuDevice::expert_gate_up(Rows e, const ExpertWeight& gate, const ExpertWei
     next_.store(0, std::memory_order_relaxed);
     team_.run([&](int member) {
         take_tasks(x, member, [&](size_t task) {
-            multiply_chosen(gate, task, g.y.data());
-            multiply_chosen(up, task, g.y2.data());
+            multiply_chosen(gate, task, g.y.data(), member);
+            multiply_chosen(up, task, g.y2.data(), member);
             const Grouped::Member& m = g.members[size_t(g.tasks[task].member)];
             const Columns c = columns_of(g.tasks[task].groups, wg.out);
             for (int64_t r = m.first; r < m.first + m.count; ++r)
@@ -220,14 +235,14 @@ void CpuDevice::expert_down_combine(Rows y, const ExpertWeight& down, Rows e, co
     prepare_input(e, w.shape.container == cpu::Container::blocks);
     group_choices(routing, down.first, w.experts, true, e);
     const std::array<const ExpertWeight*, 1> all{&down};
-    pack_chosen(all);
+    pack_used_again(all);
     Grouped& g = *grouped_;
     const int64_t here = choices - int64_t(g.elsewhere.size());
     for (int64_t i = 0; i < here; ++i) g.y[size_t(i)] = scratch.row(g.choices[size_t(i)]);
     g.cut(w.shape.groups(), rows_per_task * 2, team_.size());
     next_.store(0, std::memory_order_relaxed);
     team_.run([&](int member) {
-        take_tasks(e, member, [&](size_t task) { multiply_chosen(down, task, g.y.data()); });
+        take_tasks(e, member, [&](size_t task) { multiply_chosen(down, task, g.y.data(), member); });
         if (team_.size() > 1) team_.barrier();
         // The sum over the choices here: split by columns, so that one row keeps all threads busy too.
         const Range columns = part_of(y.width, member, team_.size(), group_rows);

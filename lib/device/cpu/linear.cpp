@@ -94,8 +94,8 @@ void CpuDevice::linear_many(std::span<const Projection> projections, Rows x) {
             const int place = i % 2 ? team_.size() - 1 - member : member;
             const Range groups = part_of(w.shape.groups(), place, team_.size());
             if (groups.begin >= groups.end) continue;
-            cpu::multiply(kernels_, w.shape, w.matrix(0), groups, input_->of(w.shape), x.rows, to,
-                          input_->fine_bytes());
+            cpu::multiply(kernels_, w.shape, w.group(0, groups.begin), groups, input_->of(w.shape), x.rows,
+                          to, input_->fine_bytes());
             if (p.bias) {
                 const Range columns = columns_of(groups, w.out);
                 for (int64_t r = 0; r < x.rows; ++r)
@@ -124,10 +124,10 @@ void CpuDevice::gate_up(Rows y, const Weight& gate, const Weight& up, Rows x, Ac
         if (quantised && team_.size() > 1) team_.barrier();
         const Range groups = part_of(g.shape.groups(), member, team_.size());
         if (groups.begin >= groups.end) return;
-        cpu::multiply(kernels_, g.shape, g.matrix(0), groups, input_->of(g.shape), x.rows, input_->y.data(),
-                      input_->fine_bytes());
-        cpu::multiply(kernels_, u.shape, u.matrix(0), groups, input_->of(u.shape), x.rows, input_->y2.data(),
-                      input_->fine_bytes());
+        cpu::multiply(kernels_, g.shape, g.group(0, groups.begin), groups, input_->of(g.shape), x.rows,
+                      input_->y.data(), input_->fine_bytes());
+        cpu::multiply(kernels_, u.shape, u.group(0, groups.begin), groups, input_->of(u.shape), x.rows,
+                      input_->y2.data(), input_->fine_bytes());
         const Range columns = columns_of(groups, g.out);
         for (int64_t r = 0; r < x.rows; ++r)
             act(y.row(r) + columns.begin, y.row(r) + columns.begin, scratch.row(r) + columns.begin,

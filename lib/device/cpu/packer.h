@@ -1,6 +1,6 @@
 // Packs the experts that nobody has asked for yet, in a thread of the lowest priority: what a step would have
 // to wait for on first use is done while the processor is idle. It goes on as long as the machine has memory
-// to spare, and an expert that a step needs first is packed by the step.
+// to spare; an expert that steps need again before is packed by the step.
 #pragma once
 #include <atomic>
 #include <condition_variable>

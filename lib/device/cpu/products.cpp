@@ -27,7 +27,7 @@ void multiply_fine(const Kernels& kernels, const PackedShape& shape, const std::
                 to[2 * r] = y[first + r] + column;
                 to[2 * r + 1] = rest[r];
             }
-            product(shape, weights + g * shape.group_bytes, 2 * n, from, to, 0, valid);
+            product(shape, weights + (g - groups.begin) * shape.group_bytes, 2 * n, from, to, 0, valid);
             for (int r = 0; r < n; ++r)
                 for (int i = 0; i < valid; ++i) to[2 * r][i] += rest[r][i];
         }
@@ -48,8 +48,8 @@ void multiply(const Kernels& kernels, const PackedShape& shape, const std::byte*
             for (int p = 0; p < parts; ++p) {
                 const Range part = part_of(in_panel, p, parts);
                 const int64_t first = panel + part.begin;
-                product(shape, weights + g * shape.group_bytes, int(part.end - part.begin), x + first,
-                        y + first, g * group_rows, shape.rows_of_group(g));
+                product(shape, weights + (g - groups.begin) * shape.group_bytes, int(part.end - part.begin),
+                        x + first, y + first, g * group_rows, shape.rows_of_group(g));
             }
     }
 }

@@ -9,10 +9,10 @@
 
 namespace coterie::cpu {
 
-// y[m][16 g + i] for the groups g of the range and all m < rows: x[m] is a row of activations (see
-// kernels.h). Every byte of the weights is read once for up to panel_rows rows. fine_bytes > 0: that far
-// behind each quantised row lies a second one that holds what rounding the first left over, and y is the sum
-// of both products.
+// y[m][16 g + i] for the groups g of the range and all m < rows: `weights` are the packed groups of the
+// range, x[m] is a row of activations (see kernels.h). Every byte of the weights is read once for up to
+// panel_rows rows. fine_bytes > 0: that far behind each quantised row lies a second one that holds what
+// rounding the first left over, and y is the sum of both products.
 void multiply(const Kernels& kernels, const PackedShape& shape, const std::byte* weights, Range groups,
               const void* const* x, int64_t rows, float* const* y, int64_t fine_bytes = 0);
 

@@ -45,18 +45,27 @@ uint64_t CpuWeight::unpacked_bytes() const {
     return matrices * uint64_t(shape.bytes());
 }
 
-bool CpuWeight::claim(int64_t expert) {
+bool CpuWeight::first_use(int64_t expert) {
     State raw = State::raw;
-    return state(expert).compare_exchange_strong(raw, State::claimed, std::memory_order_acq_rel);
+    return state(expert).compare_exchange_strong(raw, State::used, std::memory_order_relaxed);
+}
+
+bool CpuWeight::claim(int64_t expert) {
+    for (State now = state(expert).load(std::memory_order_relaxed); now < State::claimed;)
+        if (state(expert).compare_exchange_weak(now, State::claimed, std::memory_order_acq_rel)) return true;
+    return false;
+}
+
+void CpuWeight::pack_to(std::byte* to, int64_t expert, int64_t group) const {
+    const std::byte* rows[group_rows] = {};
+    for (int i = 0; i < shape.rows_of_group(group); ++i) rows[i] = file_row(expert, group * group_rows + i);
+    pack_group(shape, rows, to);
 }
 
 void CpuWeight::pack(int64_t expert, Range groups, const std::atomic<bool>* dropped) {
-    std::byte* to = arena_.data() + expert * shape.bytes();
     for (int64_t g = groups.begin; g < groups.end; ++g) {
         if (dropped && dropped->load(std::memory_order_relaxed)) return;
-        const std::byte* rows[group_rows] = {};
-        for (int i = 0; i < shape.rows_of_group(g); ++i) rows[i] = file_row(expert, g * group_rows + i);
-        pack_group(shape, rows, to + g * shape.group_bytes);
+        pack_to(arena_.data() + expert * shape.bytes() + g * shape.group_bytes, expert, g);
     }
 }
 
@@ -65,12 +74,6 @@ void CpuWeight::finish(int64_t expert) {
         source_.release(source_.matrices[size_t(expert)],
                         row_bytes(type, uint64_t(source_.file_in)) * uint64_t(source_.file_out));
     state(expert).store(State::packed, std::memory_order_release);
-    state(expert).notify_all();
-}
-
-void CpuWeight::wait(int64_t expert) const {
-    for (State now; (now = state(expert).load(std::memory_order_acquire)) != State::packed;)
-        state(expert).wait(now, std::memory_order_acquire);
 }
 
 void CpuWeight::row(int64_t index, float* to, std::vector<float>& whole) const {
@@ -143,8 +146,8 @@ void CpuDevice::embed(Rows y, const Weight& table, const Step& step, float scale
             if (rows.gathered())
                 rows.row(token, y.row(r), whole);
             else
-                unpack_row(rows.shape, rows.matrix(0) + token / cpu::group_rows * rows.shape.group_bytes,
-                           int(token % cpu::group_rows), y.row(r));
+                unpack_row(rows.shape, rows.group(0, token / cpu::group_rows), int(token % cpu::group_rows),
+                           y.row(r));
             if (scale != 1.0f) elements_.scale(y.row(r), y.row(r), scale, nullptr, y.width);
         }
     });
