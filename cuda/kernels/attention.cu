@@ -84,8 +84,9 @@ __device__ __forceinline__ void load_tile(float* to, const AttentionWork& w, con
     }
 }
 
+// Three blocks at once leave 168 registers a thread; left to itself, ptxas goes for more blocks and spills.
 template <int most_dim, int queries, int keys>
-__global__ void __launch_bounds__(threads) attend_kernel(AttentionWork w) {
+__global__ void __launch_bounds__(threads, 3) attend_kernel(AttentionWork w) {
     // Rows of vectors begin in different banks.
     constexpr int stride = most_dim + 4, p_stride = keys + 4;
     // For the scores: 16 threads across keys, 8 down queries. For the values: `lanes` across a vector.

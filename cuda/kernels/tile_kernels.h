@@ -185,8 +185,9 @@ __device__ __forceinline__ void multiply_stage_dp4a(const int4* weights, const i
     }
 }
 
+// Four blocks at once leave 128 registers a thread; left to itself, ptxas goes for more blocks and spills.
 template <Type type, int most>
-__global__ void __launch_bounds__(tile_threads) packed_tile_kernel(Product p, Grouping grouping) {
+__global__ void __launch_bounds__(tile_threads, 4) packed_tile_kernel(Product p, Grouping grouping) {
     using Tile = PackedTile<type, most>;
     SHARED(int4, weights, [tile_outputs * stage_pieces]);
     SHARED(int4, x, [most * stage_pieces]);
