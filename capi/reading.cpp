@@ -39,7 +39,7 @@ void fit(std::vector<Tokens>& inputs, int64_t context_tokens, bool truncate) {
         const int64_t n = int64_t(inputs[i].size());
         if (n <= context_tokens) continue;
         if (!truncate)
-            fail(Status::invalid_argument,
+            fail(Status::too_long,
                  "input {} has {} tokens but the context holds {}; shorten it, ask for truncation or create "
                  "the "
                  "engine with a larger context",

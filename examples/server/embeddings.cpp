@@ -129,7 +129,7 @@ Embeddings embed(ModelPool& pool, Metrics& metrics, const EmbeddingQuestion& q,
         } catch (const coterie::Error& error) {
             if (error.status() == COTERIE_CANCELLED) throw ClientGone();
             // Ollama's words for what its clients look for.
-            if (std::strstr(error.what(), "but the context holds"))
+            if (error.status() == COTERIE_TOO_LONG)
                 throw HttpError(400,
                                 std::string("the input length exceeds the context length: ") + error.what());
             throw;

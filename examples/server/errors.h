@@ -25,6 +25,7 @@ inline int http_status_of(coterie_status status) {
     switch (status) {
         case COTERIE_INVALID_ARGUMENT:
         case COTERIE_UNSUPPORTED:
+        case COTERIE_TOO_LONG:
             return 400;
         case COTERIE_NOT_FOUND:
             return 404;

@@ -54,6 +54,7 @@ typedef int32_t coterie_status;
 #define COTERIE_DEVICE_LOST 7      /* a device failed: create a new engine without it */
 #define COTERIE_BUSY 8             /* the queue is full: try later */
 #define COTERIE_INTERNAL 9         /* a contradiction inside Coterie: please report it */
+#define COTERIE_TOO_LONG 10        /* more tokens than the context holds: shorten it, or make an engine with a larger context */
 
 typedef struct coterie_error {
     uint32_t struct_size;
@@ -182,7 +183,7 @@ COTERIE_API coterie_status coterie_plan(const coterie_model* model, const coteri
 /* ---- engines -------------------------------------------------------------------------------------------------- */
 
 #define COTERIE_READY 0
-#define COTERIE_DEGRADED 1 /* it works, but a device is worse than it was */
+#define COTERIE_DEGRADED 1 /* it works, but slower: cores were taken from the CPU since the engine was made; may end */
 #define COTERIE_LOST 2     /* a device failed: everything that ran has ended, nothing new is taken */
 
 /* What an engine tells of itself while it lives. */

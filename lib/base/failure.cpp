@@ -24,6 +24,8 @@ const char* status_name(Status status) {
             return "busy";
         case Status::internal:
             return "internal";
+        case Status::too_long:
+            return "too long";
     }
     return "unknown status";
 }

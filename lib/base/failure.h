@@ -22,6 +22,7 @@ enum class Status : int32_t {
     device_lost = 7,       // a device failed: plan again without it
     busy = 8,              // the queue is full: try later
     internal = 9,          // a contradiction inside Coterie: please report it
+    too_long = 10,         // more tokens than the context holds: shorten it, or ask for a larger context
 };
 
 const char* status_name(Status status);

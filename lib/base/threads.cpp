@@ -58,6 +58,13 @@ int cgroup_cores() {
 
 }  // namespace
 
+int granted_cores() {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    const int allowed = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1 << 20;
+    return std::max(1, std::min(allowed, cgroup_cores()));
+}
+
 int usable_cores() {
     int physical = 1;
     allowed_cores(&physical);

@@ -14,6 +14,8 @@ namespace coterie {
 
 // Cores this process may use: affinity and cgroup limits respected, physical cores counted once where known.
 int usable_cores();
+// Hardware threads this thread may run on, less what a cgroup's quota withholds: quick, to be asked often.
+int granted_cores();
 
 // One turn of a waiting loop that spins.
 inline void relax() {

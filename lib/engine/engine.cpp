@@ -85,6 +85,10 @@ Engine::Engine(std::shared_ptr<const Model> model, std::shared_ptr<const text::T
         tell({EngineEvent::Kind::warning, EngineState::ready,
               fmt::format("{} threads were asked for but {} cores are usable; they will wait for each other",
                           options_.threads, usable_cores())});
+    cores_ = granted_cores();
+    for (int rank = 0; rank < runner_->ranks(); ++rank)
+        if (runner_->device(rank).name().rfind("cpu", 0) == 0)
+            cpu_threads_ = options_.threads > 0 ? options_.threads : usable_cores();
     SchedulerOptions s;
     s.sequences = options_.parallel;
     s.context_tokens = options_.context_tokens;
@@ -114,7 +118,7 @@ std::shared_ptr<Generation> Engine::submit(GenerationRequest request) {
     if (request.prompt.empty())
         fail(Status::invalid_argument, "the prompt is empty; give at least one token");
     if (int64_t(request.prompt.size()) > options_.context_tokens)
-        fail(Status::invalid_argument,
+        fail(Status::too_long,
              "the prompt has {} tokens but the context holds {}; shorten it or create the engine with a "
              "larger context",
              request.prompt.size(), options_.context_tokens);
@@ -224,6 +228,7 @@ void Engine::work() {
             }
             if (lost_) end(arrived, *lost_);
         }
+        look();
         for (auto& [generation, request] : arrived) try {
                 scheduler_->submit(generation, std::move(request));
             } catch (...) {
@@ -261,13 +266,42 @@ void Engine::lose(const Failure& failure) {
     }
 }
 
+// Whether the cores are still there that the engine was made for: a container's quota or a set of cores may
+// shrink under it, and the threads then wait for each other in every step.
+void Engine::look() {
+    const auto now = std::chrono::steady_clock::now();
+    if (cpu_threads_ == 0 || now < next_look_) return;
+    next_look_ = now + std::chrono::seconds(1);
+    try {
+        const int cores = granted_cores();
+        std::string reason;
+        if (cores < std::min(cpu_threads_, cores_))
+            reason = fmt::format(
+                "{} threads of the CPU share {} cores, which were {} when the engine was made: steps take "
+                "longer "
+                "until they are given back, or the engine is created anew with fewer threads",
+                cpu_threads_, cores, cores_);
+        const EngineState state = reason.empty() ? EngineState::ready : EngineState::degraded;
+        {
+            std::lock_guard lock(mutex_);
+            if (state_ == EngineState::lost || (state_ == state && degraded_ == reason)) return;
+            state_ = state;
+            degraded_ = reason;
+        }
+        if (reason.empty()) reason = "the CPU has its cores again";
+        log_line(options_.log, LogLevel::warning, reason);
+        tell({EngineEvent::Kind::state, state, reason});
+    } catch (const std::bad_alloc&) {  // it will be looked at again
+    }
+}
+
 EngineState Engine::state() const {
     std::lock_guard lock(mutex_);
     return state_;
 }
 std::string Engine::state_reason() const {
     std::lock_guard lock(mutex_);
-    return lost_ ? lost_->message() : std::string();
+    return lost_ ? lost_->message() : degraded_;
 }
 SchedulerStatistics Engine::statistics() const {
     std::lock_guard lock(mutex_);

@@ -1,6 +1,7 @@
 // A model placed on devices, serving generations: owns the runner, the scheduler and the thread that drives
 // them. Any thread may submit, cancel and read statistics.
 #pragma once
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <future>
@@ -83,6 +84,7 @@ class Engine {
 
   private:
     void work();
+    void look();
     void check_queue() const;  // throws busy or what the engine was lost by; needs the lock
     SequenceBinding binding() const;
     // Runs a task on the engine's thread, between steps, and waits for it.
@@ -104,6 +106,9 @@ class Engine {
     SchedulerStatistics statistics_;
     EngineState state_ = EngineState::ready;
     std::optional<Failure> lost_;
+    std::string degraded_;             // why
+    int cpu_threads_ = 0, cores_ = 0;  // of the CPU's ranks together; granted when the engine was made
+    std::chrono::steady_clock::time_point next_look_;
     // Made beforehand: the end must not fail for want of memory.
     const Failure destroyed_{Status::cancelled, "the engine was destroyed"};
     bool stop_ = false;

@@ -30,6 +30,7 @@ from ._errors import (
     NotFound,
     OutOfMemory,
     Status,
+    TooLong,
     Unsupported,
 )
 from ._generation import Event, Generation, GenerationStatistics
@@ -60,6 +61,7 @@ __all__ = [
     "OutOfMemory",
     "Plan",
     "Status",
+    "TooLong",
     "Unsupported",
     "devices",
 ]

@@ -38,7 +38,7 @@ class EngineState(enum.IntEnum):
     """How an engine is."""
 
     READY = 0
-    DEGRADED = 1  # it works, but a device is worse than it was
+    DEGRADED = 1  # it works, but slower: cores were taken from the CPU
     LOST = 2  # a device failed: create a new engine
 
 

@@ -19,6 +19,7 @@ class Status(enum.IntEnum):
     DEVICE_LOST = 7
     BUSY = 8
     INTERNAL = 9
+    TOO_LONG = 10
 
 
 class Error(Exception):
@@ -31,6 +32,12 @@ class InvalidArgument(Error, ValueError):
     """The caller's mistake: correct the call."""
 
     status = Status.INVALID_ARGUMENT
+
+
+class TooLong(InvalidArgument):
+    """More tokens than the context holds: shorten it, or make an engine with a larger context."""
+
+    status = Status.TOO_LONG
 
 
 class NotFound(Error, LookupError):
@@ -85,6 +92,7 @@ _CLASSES: Dict[int, Type[Error]] = {
     kind.status: kind
     for kind in (
         InvalidArgument,
+        TooLong,
         NotFound,
         BadModel,
         Unsupported,

@@ -200,7 +200,7 @@ TEST_CASE("a reading is refused or cancelled with a sentence, and writes nothing
     coterie_reading_options o = COTERIE_READING_OPTIONS_INIT;
     CHECK(try_with(input_of({}), o, width) == COTERIE_INVALID_ARGUMENT);
     CHECK(try_with(input_of(bad), o, width) == COTERIE_INVALID_ARGUMENT);
-    CHECK(try_with(input_of(long_tokens), o, width) == COTERIE_INVALID_ARGUMENT);
+    CHECK(try_with(input_of(long_tokens), o, width) == COTERIE_TOO_LONG);
     CHECK(std::string(error.message).find("300") != std::string::npos);
     CHECK(try_with(input_of(tokens), o, width - 1) == COTERIE_INVALID_ARGUMENT);
     coterie_input both = input_of(tokens);
