@@ -14,8 +14,7 @@ void Scheduler::fork(const Generation& parent, std::shared_ptr<Generation> gener
             if (s->generation.get() == &parent && !s->done) p = s.get();
     request.prompt = p ? p->tokens : parent.tokens();
     if (int64_t(request.prompt.size()) > options_.context_tokens)
-        fail(Status::too_long,
-             "the generation has {} tokens but the context holds {}; it can't be continued",
+        fail(Status::too_long, "the generation has {} tokens but the context holds {}; it can't be continued",
              request.prompt.size(), options_.context_tokens);
     const int64_t answer = p ? p->answer_begin : parent.answer_begin();
     auto child = arrive(std::move(generation), std::move(request));
