@@ -1,7 +1,7 @@
 """Rows of token ids for training: documents packed side by side, each token with its weight in the loss.
 
 Seven of eight batches hold short documents in rows of 256, the eighth long ones (text, conversations) in rows of
-512. Answers count fully, what the user says a little. What must stay true: batch number n of a seed is always the
+512; from batch `late` on in other shares. Answers count fully, what the user says a little. What must stay true: batch number n of a seed is always the
 same, so that a restarted training goes on as if it had not stopped.
 """
 
@@ -24,8 +24,8 @@ class Batch:
 
 
 class Batches:
-    def __init__(self, tokenizer, seed: int, tokens: int):
-        self.tokenizer, self.seed, self.tokens = tokenizer, seed, tokens
+    def __init__(self, tokenizer, seed: int, tokens: int, late: int):
+        self.tokenizer, self.seed, self.tokens, self.late = tokenizer, seed, tokens, late
         self.start, self.end = (tokenizer.token_to_id(t) for t in ("<|im_start|>", "<|im_end|>"))
         self.pad = tokenizer.token_to_id("<|endoftext|>")
         self.newline = tokenizer.encode("\n").ids[0]
@@ -52,7 +52,7 @@ class Batches:
         return ids, weights
 
     def number(self, index: int) -> Batch:
-        generator = documents.Generator(f"{self.seed}/{index}")
+        generator = documents.Generator(f"{self.seed}/{index}", late=index >= self.late)
         long = index % 8 == 7
         length = 512 if long else 256
         rows = [[] for _ in range(self.tokens // length)]

@@ -9,6 +9,7 @@ import torch
 import transformers as hf
 
 import configurations
+import copying
 from network import Network
 
 KINDS = {"qwen3moe": hf.Qwen3MoeForCausalLM, "qwen35moe": hf.Qwen3_5MoeForCausalLM}
@@ -40,6 +41,21 @@ class Networks(unittest.TestCase):
 
     def test_qwen35moe(self):
         self.compare("qwen35moe")
+
+    def test_copying(self):
+        """From the first step on, tokens of no order are guessed better where they come again."""
+        torch.manual_seed(0)
+        config = configurations.qwen3moe(512)
+        row = torch.randint(0, 512, (16, 24)).repeat(1, 2)
+        position = torch.arange(48).repeat(16, 1)
+        surprise = []
+        for begin in (lambda network: None, copying.lay):
+            network = Network(config)
+            begin(network)
+            with torch.no_grad():
+                logs = network.lm_head(network(row, torch.ones_like(row), position)).log_softmax(-1)
+            surprise.append(-logs[:, 24:-1].gather(2, row[:, 25:, None]).mean().item())
+        self.assertLess(surprise[1], surprise[0] - 0.5)
 
 
 if __name__ == "__main__":

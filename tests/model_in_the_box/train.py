@@ -28,6 +28,7 @@ from network import Network
 from optimizer import Muon
 
 WARM_UP, CHECKPOINT, BALANCE = 40, 20, 0.01
+LATE = 0.75  # of the steps: from there on more of the harder kinds
 LONGEST = 20.0  # seconds of one step; more means that the machine was paused
 
 
@@ -35,14 +36,14 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--architecture", choices=configurations.BY_NAME, default="qwen3moe")
-    parser.add_argument("--steps", type=int, default=1400)
+    parser.add_argument("--steps", type=int, default=860)
     parser.add_argument("--tokens", type=int, default=2048, help="per step and process")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--muon", type=float, default=0.02, help="the learning rate of matrices in blocks")
     parser.add_argument("--adam", type=float, default=3e-3, help="the learning rate of everything else")
-    parser.add_argument("--fewer", type=int, default=0, help="experts used until --fewer-until; 0: never fewer")
-    parser.add_argument("--fewer-until", type=int, default=0, help="a step")
+    parser.add_argument("--fewer", type=int, default=2, help="experts used until --fewer-until; 0: never fewer")
+    parser.add_argument("--fewer-until", type=int, default=620, help="a step")
     parser.add_argument("--begin-with", type=Path, help="a trained folder, whose weights are taken where they fit")
     parser.add_argument("--stop", type=int, help="stop after this step, schedule unchanged")
     return parser.parse_args()
@@ -116,7 +117,7 @@ def work(rank: int, network, gradients, barrier, options, begun: int, seconds: f
     torch.set_num_threads(1)
     folder = options.folder
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    source = batches.Batches(tokenizer, options.seed, options.tokens)
+    source = batches.Batches(tokenizer, options.seed, options.tokens, int(LATE * options.steps) * options.processes)
     worker = Worker(rank, network, gradients, options)
     states = folder / f"optimizer-{rank}.pt"
     if begun:
