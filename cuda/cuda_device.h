@@ -120,7 +120,7 @@ class CudaDevice final : public Device {
     PinnedMemory staging_;  // of copies to and from the host
     DeviceMemory rounded_codes_, rounded_scales_, made_codes_, made_scales_, attention_partial_, order_,
         tiles_;
-    Rows made_;              // the rows that made_codes_ holds rounded; none: data is null
+    Rows made_;                // the rows that made_codes_ holds rounded; none: data is null
     uint64_t generation_ = 0;  // grows when an address that a graph may hold has changed
     bool recording_ = false;
     std::map<uint64_t, Graph> graphs_;

@@ -206,7 +206,8 @@ class Device {
     virtual void read(void* to, const void* from,
                       uint64_t bytes) = 0;  // device -> host; waits for earlier calls
     virtual std::unique_ptr<Weight> prepare(const WeightSource& source) = 0;
-    // Weights that are brought into the device's layout later, when used again or while it is idle. Any thread.
+    // Weights that are brought into the device's layout later, when used again or while it is idle. Any
+    // thread.
     virtual uint64_t pending_bytes() const { return 0; }
     virtual std::unique_ptr<Cache> make_cache(const CacheShape& shape) = 0;
     virtual void copy_page(Cache& cache, int32_t from, int32_t to) = 0;
