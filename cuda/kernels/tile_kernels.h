@@ -11,8 +11,8 @@
 // expert. Grid (outputs / 64, tiles). Bytes: the weight once per tile of rows, activations once per 64
 // outputs. FLOPs: 2 per weight and row. Bound by the matrix units, and by unpacking at few rows.
 //
-// Words of 36 per row of a stage: eight rows begin in eight different groups of four banks. Factors of a group
-// lie 4 apart from the next for the same reason.
+// Words of 36 per row of a stage: eight rows begin in eight different groups of four banks. Factors of a
+// group lie 4 apart from the next for the same reason.
 #pragma once
 #include "cuda/kernels/groups.h"
 #include "cuda/kernels/kernel_language.h"
@@ -80,8 +80,7 @@ template <Type type, int most>
 struct PackedTile {
     static constexpr Format format = format_of(type);
     static constexpr bool halves = format.scales == Scales::super16;
-    static constexpr bool minima =
-        format.scales == Scales::half_min || format.scales == Scales::super_min;
+    static constexpr bool minima = format.scales == Scales::half_min || format.scales == Scales::super_min;
     // Warps over outputs and rows, and the 16 x 8 tiles of a warp.
     static constexpr int warps_across = most >= 64 ? 2 : 1, warps_down = 4 / warps_across;
     static constexpr int down = tile_outputs / warps_down / 16, across = most / warps_across / 8;
@@ -192,7 +191,7 @@ __global__ void __launch_bounds__(tile_threads, 4) packed_tile_kernel(Product p,
     SHARED(int4, weights, [tile_outputs * stage_pieces]);
     SHARED(int4, x, [most * stage_pieces]);
     SHARED(float2, factors, [stage_groups * factor_stride]);  // D and M, or D of both halves
-    SHARED(float2, scales, [stage_groups * (most + 4)]);           // d, and d times the sum of q
+    SHARED(float2, scales, [stage_groups * (most + 4)]);      // d, and d times the sum of q
     SHARED(int32_t, source, [most]);
     SHARED(int32_t, target, [most]);
     TileRows tile;
@@ -212,8 +211,10 @@ __global__ void __launch_bounds__(tile_threads, 4) packed_tile_kernel(Product p,
 #pragma unroll
                 for (int k = 0; k < 8; ++k) codes[k] = signed_codes<type>(codes[k]);
             }
-            store_whole(weights + r * stage_pieces + g * 2, make_int4(codes[0], codes[1], codes[2], codes[3]));
-            store_whole(weights + r * stage_pieces + g * 2 + 1, make_int4(codes[4], codes[5], codes[6], codes[7]));
+            store_whole(weights + r * stage_pieces + g * 2,
+                        make_int4(codes[0], codes[1], codes[2], codes[3]));
+            store_whole(weights + r * stage_pieces + g * 2 + 1,
+                        make_int4(codes[4], codes[5], codes[6], codes[7]));
             store_whole(factors + g * factor_stride + r, factor);
         }
         for (int i = t; i < most * stage_groups; i += tile_threads) {
@@ -286,7 +287,8 @@ __global__ void __launch_bounds__(tile_threads) float_tile_kernel(Product p, Gro
             const int r = i / pieces, column = i % pieces * 4;
             float4 four = make_float4(0, 0, 0, 0);
             if (tile.first + r < p.w.out && base + column < p.w.in)
-                four = four_weights<type>(p.w, (tile.matrix_row + tile.first + r) * p.w.stride + base + column);
+                four =
+                    four_weights<type>(p.w, (tile.matrix_row + tile.first + r) * p.w.stride + base + column);
             weights[column][r] = four.x, weights[column + 1][r] = four.y;
             weights[column + 2][r] = four.z, weights[column + 3][r] = four.w;
         }
@@ -347,7 +349,7 @@ cudaError_t launch_tiles(const Product& p, const Grouping& grouping, cudaStream_
                : launch_tiles_of<type, 32>(p, grouping, stream);
 }
 
-#define COTERIE_TILES(type)                                                                       \
+#define COTERIE_TILES(type) \
     template cudaError_t launch_tiles<type>(const Product& p, const Grouping& grouping, cudaStream_t stream)
 
 }  // namespace coterie::cuda
