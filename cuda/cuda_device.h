@@ -28,7 +28,7 @@ struct CudaOptions {
     double deadline_s = 120;  // how long a wait may take before the device counts as lost
 };
 
-class CudaDevice final : public Device {
+class CudaDevice : public Device {
   public:
     // Throws unsupported for a device that is not there or too old.
     explicit CudaDevice(const CudaOptions& options = {});
@@ -79,6 +79,9 @@ class CudaDevice final : public Device {
     void delta_rule(Rows y, Rows q, Rows k, Rows v, Rows decay, Rows beta, States& states, int32_t layer,
                     const DeltaRule& rule, const Step& step) override;
 
+    void rank(Ranked* best, int32_t count, Rows x) override;
+    int32_t most_ranked() const override;
+
     void linear_many(std::span<const Projection> projections, Rows x) override;
     void add_rms_norm(Rows x, Rows y, Rows h, const float* gain, float eps) override;
     void norm_rope_store(Rows q, Rows k, Rows v, const float* q_gain, const float* k_gain, float eps,
@@ -119,7 +122,7 @@ class CudaDevice final : public Device {
     StepMirror step_;
     PinnedMemory staging_;  // of copies to and from the host
     DeviceMemory rounded_codes_, rounded_scales_, made_codes_, made_scales_, attention_partial_, order_,
-        tiles_;
+        tiles_, ranking_;
     Rows made_;                // the rows that made_codes_ holds rounded; none: data is null
     uint64_t generation_ = 0;  // grows when an address that a graph may hold has changed
     bool recording_ = false;

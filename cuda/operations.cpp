@@ -5,6 +5,7 @@
 #include "base/failure.h"
 #include "cuda/cuda_device.h"
 #include "cuda/kernels/lookup.h"
+#include "cuda/kernels/ranking.h"
 #include "cuda/kernels/rounding.h"
 #include "cuda/kernels/routing.h"
 #include "cuda/view_of.h"
@@ -314,6 +315,23 @@ void CudaDevice::expert_combine(Rows y, Rows e, const Routing& routing) {
     check_shape(e, routing.rows * routing.used, y.width);
     done(combine_experts(view_of(y), view_of(e), routing.weights, routing.used, stream_.get()),
          "combine experts");
+}
+
+static_assert(sizeof(Ranked) == sizeof(RankedNumber), "ranked numbers are written as they are");
+
+int32_t CudaDevice::most_ranked() const {
+    return cuda::most_ranked;
+}
+
+void CudaDevice::rank(Ranked* best, int32_t count, Rows x) {
+    if (count > cuda::most_ranked) return Device::rank(best, count, x);
+    check_rows(x);
+    COTERIE_CHECK(count >= 0 && (best != nullptr || count == 0 || x.rows == 0));
+    const int64_t keys = ranking_scratch(x.rows, x.width, count);
+    uint64_t* held = nullptr;
+    if (keys) held = static_cast<uint64_t*>(scratch(ranking_, uint64_t(keys) * 8, "the ranking of logits"));
+    done(cuda::rank(reinterpret_cast<RankedNumber*>(best), count, view_of(x), held, stream_.get()),
+         "rank logits");
 }
 
 }  // namespace coterie::cuda

@@ -43,7 +43,7 @@ class CudaBackend {
 };
 
 // What a plug-in must answer to belong to this library; changes with every change of the seam.
-constexpr char cuda_interface[] = "coterie cuda 1";
+constexpr char cuda_interface[] = "coterie cuda 2";
 
 // The plug-in: $COTERIE_CUDA_LIBRARY, or libcoterie_cuda.so beside the library or program that this code is
 // in, or where the loader finds it. Opened once and kept. Null, and why, when there is none that can be used.

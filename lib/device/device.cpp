@@ -1,6 +1,11 @@
 // Bodies of the fused operations: their definition.
 #include "device/device.h"
 
+#include <algorithm>
+#include <limits>
+
+#include "device/checks.h"
+
 namespace coterie {
 
 static int64_t total(const std::vector<Range>& ranges) {
@@ -34,6 +39,29 @@ uint64_t StateShape::slot_bytes() const {
 void Device::clear(Rows y) {
     const std::vector<float> zeros(size_t(y.width));
     for (int64_t r = 0; r < y.rows; ++r) write(y.row(r), zeros.data(), uint64_t(y.width) * sizeof(float));
+}
+
+void Device::rank(Ranked* best, int32_t count, Rows x) {
+    check_rows(x);
+    COTERIE_CHECK(count >= 0 && (best != nullptr || count == 0 || x.rows == 0));
+    std::vector<float> row(size_t(x.width));
+    std::vector<int32_t> order;
+    std::vector<Ranked> ranked;
+    for (int64_t r = 0; r < x.rows && count > 0; ++r) {
+        read(row.data(), x.row(r), row.size() * sizeof(float));
+        order.clear();
+        for (int64_t i = 0; i < x.width; ++i)
+            if (row[size_t(i)] > -std::numeric_limits<float>::infinity()) order.push_back(int32_t(i));
+        const auto end = order.begin() + std::min(std::ptrdiff_t(count), std::ptrdiff_t(order.size()));
+        std::partial_sort(order.begin(), end, order.end(), [&](int32_t a, int32_t b) {
+            const float x_a = row[size_t(a)], x_b = row[size_t(b)];
+            return x_a > x_b || (x_a == x_b && a < b);
+        });
+        ranked.assign(size_t(count), {-1, -std::numeric_limits<float>::infinity()});
+        for (auto at = order.begin(); at != end; ++at)
+            ranked[size_t(at - order.begin())] = {*at, row[size_t(*at)]};
+        write(best + r * count, ranked.data(), ranked.size() * sizeof(Ranked));
+    }
 }
 
 void Device::linear_many(std::span<const Projection> projections, Rows x) {

@@ -161,6 +161,12 @@ struct Routing {
     int32_t used = 0;
 };
 
+// One of the best of a row, as a sampler wants them: its place and its value.
+struct Ranked {
+    int32_t index = -1;  // -1: the row has no more numbers above -inf
+    float value = 0;
+};
+
 enum class Activation {
     silu,           // g * sigmoid(g) * u
     gelu_tanh,      // gelu(g) * u
@@ -275,6 +281,14 @@ class Device {
     //   S = exp(decay) S;  d = beta (v - S k);  S += d k^T;  y = S (query_scale q)
     virtual void delta_rule(Rows y, Rows q, Rows k, Rows v, Rows decay, Rows beta, States& states,
                             int32_t layer, const DeltaRule& rule, const Step& step) = 0;
+
+    // The count best of each row of x, best first, of equal ones the lower index; NaN counts as -inf. best
+    // [rows, count] is device memory; what is past the numbers above -inf has index -1. Here: picked on the
+    // host.
+    virtual void rank(Ranked* best, int32_t count, Rows x);
+    // The largest count for which rank() and reading its result is quicker than reading the rows; 0: never,
+    // as where rows lie in the host's memory.
+    virtual int32_t most_ranked() const { return 0; }
 
     // --- fused operations: the body in device.cpp is the definition
     // -------------------------------------------------

@@ -267,14 +267,49 @@ bool Scheduler::step() {
     return true;
 }
 
+// Runs the step. Of rows whose sequences, and those forked from them meanwhile, need no more than their best
+// logits, only these are brought from the device.
+void Scheduler::run_step(const std::vector<Part>& parts) {
+    const int64_t most = runner_.most_best();
+    best_.count = 0;
+    best_.whole.clear();
+    for (const Part& part : parts) {
+        const Sequence& s = *part.sequence;
+        bool whole = false;
+        const auto count_in = [&](const Sequence& one) {
+            const int64_t needed = best_needed(one);
+            whole = whole || needed == 0 || needed > most;
+            if (!whole) best_.count = std::max(best_.count, int32_t(needed));
+        };
+        count_in(s);
+        if (s.generated == 0)
+            for (const auto& child : waiting_)
+                if (child->origin == &s) count_in(*child);
+        best_.whole.insert(best_.whole.end(), wanted_rows(part), whole);
+    }
+    if (std::find(best_.whole.begin(), best_.whole.end(), false) != best_.whole.end())
+        return runner_.run(step_, logits_, best_);
+    best_.count = 0;
+    runner_.run(step_, logits_);
+}
+
+size_t Scheduler::wanted_rows(const Part& part) {
+    return size_t(std::max<int64_t>(part.rows - part.sequence->pending() + 1, 0));
+}
+
 void Scheduler::run(const std::vector<Part>& parts) {
     const size_t vocabulary = size_t(runner_.model().numbers().vocabulary);
-    runner_.run(step_, logits_);
+    run_step(parts);
+    const size_t ranked = size_t(best_.count);
     size_t output = 0;
     for (const Part& part : parts) {
         Sequence& s = *part.sequence;
-        const size_t wanted = size_t(std::max<int64_t>(part.rows - s.pending() + 1, 0));
-        const std::span<float> logits{logits_.data() + output * vocabulary, wanted * vocabulary};
+        const size_t wanted = wanted_rows(part);
+        Logits logits;
+        if (wanted > 0 && best_.whole[output])
+            logits.whole = {logits_.data() + output * vocabulary, wanted * vocabulary};
+        else if (wanted > 0)
+            logits.best = {best_.ranked.data() + output * ranked, wanted * ranked};
         output += wanted;
         if (!s.drafts.empty()) {
             verify(s, logits);

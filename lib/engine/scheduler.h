@@ -85,6 +85,16 @@ class Scheduler {
         int64_t us = 0, generated = 0;
     };
 
+    // Of a sequence's rows: whole, or where they are all that is needed the best of each.
+    struct Logits {
+        std::span<float> whole;
+        std::span<const Ranked> best;
+        Logits row(size_t index, size_t rows) const {
+            const size_t w = whole.size() / rows, n = best.size() / rows;
+            return {whole.subspan(index * w, w), best.subspan(index * n, n)};
+        }
+    };
+
     // scheduler.cpp: whose turn it is
     std::unique_ptr<Sequence> arrive(std::shared_ptr<Generation> generation, GenerationRequest request);
     void queue(std::unique_ptr<Sequence> sequence);
@@ -99,6 +109,8 @@ class Scheduler {
     void requeue();
     void sweep();
     void run(const std::vector<Part>& parts);
+    void run_step(const std::vector<Part>& parts);
+    static size_t wanted_rows(const Part& part);
     void read(const std::vector<Part>& parts);
     // scheduler_memory.cpp: pages, slots and checkpoints
     int64_t pages_for(int64_t tokens) const;
@@ -119,10 +131,11 @@ class Scheduler {
     // scheduler_drafts.cpp: several tokens of a sequence in one step
     void draft(std::vector<Part>& parts, int64_t& budget);
     int32_t snapshot_slot(const Sequence& s) const;
-    void verify(Sequence& s, std::span<float> logits);
+    void verify(Sequence& s, const Logits& logits);
     // scheduler_answer.cpp: from logits to the stream
-    void sample(Sequence& s, std::span<float> logits);
-    void sample_forks(const Sequence& s, std::span<const float> logits);
+    void sample(Sequence& s, const Logits& logits);
+    void sample_forks(const Sequence& s, const Logits& logits);
+    static int64_t best_needed(const Sequence& s);
     void shift_context(Sequence& s);
     void finish(Sequence& s, FinishReason reason, std::string stop = {}, std::optional<Failure> failure = {});
     void tell_progress(Sequence& s);
@@ -144,6 +157,8 @@ class Scheduler {
     int64_t blocked_room_ = 0;
     Step step_;
     std::vector<float> logits_, fork_logits_;
+    BestLogits best_;
+    std::vector<Candidate> candidates_;
     std::vector<uint32_t> mask_;
     SchedulerStatistics totals_;
     std::array<Timing, 256> timings_;

@@ -13,7 +13,13 @@ int64_t microseconds(std::chrono::steady_clock::duration d) {
 
 }  // namespace
 
-void Scheduler::sample(Sequence& s, std::span<float> logits) {
+// How many of the best logits of its rows stand for all of them; 0: none do.
+int64_t Scheduler::best_needed(const Sequence& s) {
+    if (s.request.want_logits || s.request.constraint) return 0;
+    return s.sampler.best_needed(int64_t(s.drafts.size()));
+}
+
+void Scheduler::sample(Sequence& s, const Logits& logits) {
     const Clock::time_point now = Clock::now();
     if (s.generated == 0) {
         s.first_token = now;
@@ -22,10 +28,17 @@ void Scheduler::sample(Sequence& s, std::span<float> logits) {
     if (s.request.max_tokens == 0) return finish(s, FinishReason::token_limit);
     Piece piece;
     try {
-        if (s.request.want_logits) piece.logits.assign(logits.begin(), logits.end());
-        const bool masked = s.request.constraint && s.request.constraint->mask(mask_);
-        piece.token =
-            s.sampler.sample(logits, masked ? std::span<const uint32_t>(mask_) : std::span<const uint32_t>{});
+        if (!logits.whole.empty()) {
+            if (s.request.want_logits) piece.logits.assign(logits.whole.begin(), logits.whole.end());
+            const bool masked = s.request.constraint && s.request.constraint->mask(mask_);
+            piece.token = s.sampler.sample(
+                logits.whole, masked ? std::span<const uint32_t>(mask_) : std::span<const uint32_t>{});
+        } else {
+            candidates_.clear();
+            for (const Ranked& r : logits.best)
+                if (r.index >= 0) candidates_.push_back({r.index, r.value});
+            piece.token = s.sampler.sample_best(candidates_);
+        }
         if (s.request.logprobs >= 0) piece.logprobs = s.sampler.logprobs();
         if (s.request.constraint) s.request.constraint->accept(piece.token);
     } catch (const Failure& failure) {

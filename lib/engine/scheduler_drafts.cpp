@@ -42,9 +42,8 @@ int32_t Scheduler::snapshot_slot(const Sequence& s) const {
     return options_.sequences + checkpoints_.slots() + s.index;
 }
 
-// Samples row after row (logits [1 + drafts, vocabulary]) for as long as the drafts hold.
-void Scheduler::verify(Sequence& s, std::span<float> logits) {
-    const size_t vocabulary = logits.size() / (s.drafts.size() + 1);
+// Samples row after row (1 + drafts) for as long as the drafts hold.
+void Scheduler::verify(Sequence& s, const Logits& logits) {
     const std::vector<int32_t> drafts = std::move(s.drafts);
     s.drafts.clear();
     totals_.drafted_tokens += int64_t(drafts.size());
@@ -56,7 +55,7 @@ void Scheduler::verify(Sequence& s, std::span<float> logits) {
     bool shifted = false;
     for (;;) {
         const size_t known = s.tokens.size();
-        sample(s, logits.subspan(accepted * vocabulary, vocabulary));
+        sample(s, logits.row(accepted, drafts.size() + 1));
         if (s.done) break;
         shifted = s.tokens.size() != known + 1;
         if (shifted || accepted == drafts.size() || s.tokens.back() != drafts[accepted]) break;

@@ -68,7 +68,7 @@ bool Scheduler::split(const Sequence& parent, Sequence& child) {
 }
 
 // The first logits after a prompt also serve those that were forked from it meanwhile.
-void Scheduler::sample_forks(const Sequence& s, std::span<const float> logits) {
+void Scheduler::sample_forks(const Sequence& s, const Logits& logits) {
     for (auto it = waiting_.begin(); it != waiting_.end();) {
         const auto here = it++;
         Sequence& child = **here;
@@ -76,8 +76,8 @@ void Scheduler::sample_forks(const Sequence& s, std::span<const float> logits) {
         child.origin = nullptr;
         if (child.done || !split(s, child)) continue;
         running_.splice(running_.end(), waiting_, here);
-        fork_logits_.assign(logits.begin(), logits.end());
-        sample(child, fork_logits_);
+        fork_logits_.assign(logits.whole.begin(), logits.whole.end());
+        sample(child, {fork_logits_, logits.best});
     }
 }
 

@@ -18,7 +18,7 @@ struct Runner::Rank {
     RankWeights weights{0};
     std::unique_ptr<Cache> cache;
     std::unique_ptr<States> states;
-    std::unique_ptr<Buffer> scratch, logits;
+    std::unique_ptr<Buffer> scratch, logits, best;
 };
 
 template <typename Function>
@@ -112,6 +112,9 @@ void Runner::prepare(std::vector<RankPlace> places, const ProgressCallback& prog
             rank.device->allocate(uint64_t(shape_.step_outputs) * uint64_t(h.vocabulary) * sizeof(float));
         const int64_t rows = shape_.step_rows * h.embedding,
                       vocabulary = rank.share.vocabulary.end - rank.share.vocabulary.begin;
+        if (const int32_t most = rank.share.has_head ? rank.device->most_ranked() : 0)
+            rank.best =
+                rank.device->allocate(uint64_t(shape_.step_outputs) * uint64_t(most) * sizeof(Ranked));
         if (rank.share.sums())
             rank.communicator->reserve(std::max(rows, shape_.step_outputs * vocabulary), 0);
         else if (rank.share.ranks > 1 && !rank.share.has_head)
@@ -219,6 +222,12 @@ void Runner::step_on(Rank& rank) {
             rank.device->replay(key, [this, &rank, part, outputs] { forward(rank, part, outputs); });
         else
             forward(rank, part, outputs);
+        if (best_count_ > 0 && outputs > 0 && &rank == head()) {
+            const int64_t first = parts_[part].first_output, vocabulary = model_->numbers().vocabulary;
+            rank.device->rank(
+                static_cast<Ranked*>(rank.best->data()) + first * best_count_, best_count_,
+                Rows(static_cast<float*>(rank.logits->data()) + first * vocabulary, outputs, vocabulary));
+        }
         rank.device->wait();
     }
 }
@@ -247,6 +256,7 @@ void Runner::run(const Step& step, std::span<float> logits) {
     const size_t wanted = step.outputs.size() * size_t(model_->numbers().vocabulary);
     const bool leads = !crew_ || crew_->rank() == 0;
     COTERIE_CHECK(!leads || logits.size() >= wanted);
+    best_count_ = 0;
     announce({.kind = Order::Kind::run, .step = &step});
     split(step, layered() ? micro_batches(step.rows(), int(shares_.size()), shape_.row_cost) : 1);
     on_all([&](Rank& rank) {
@@ -255,6 +265,31 @@ void Runner::run(const Step& step, std::span<float> logits) {
     });
     const Rank* rank = head();
     if (rank && leads) rank->device->read(logits.data(), rank->logits->data(), wanted * sizeof(float));
+}
+
+int32_t Runner::most_best() const {
+    const Rank* rank = crew_ && layered() ? nullptr : head();
+    return rank && rank->best ? rank->device->most_ranked() : 0;
+}
+
+void Runner::run(const Step& step, std::span<float> logits, BestLogits& best) {
+    check(step, shape_.step_outputs);
+    const size_t outputs = step.outputs.size(), vocabulary = size_t(model_->numbers().vocabulary);
+    COTERIE_CHECK(best.count > 0 && best.count <= most_best() && best.whole.size() == outputs);
+    COTERIE_CHECK(logits.size() >= outputs * vocabulary);
+    best_count_ = best.count;
+    announce({.kind = Order::Kind::run, .step = &step});
+    split(step, layered() ? micro_batches(step.rows(), int(shares_.size()), shape_.row_cost) : 1);
+    on_all([&](Rank& rank) { step_on(rank); });
+    const Rank* rank = head();
+    best.ranked.resize(outputs * size_t(best.count));
+    if (outputs > 0)
+        rank->device->read(best.ranked.data(), rank->best->data(), best.ranked.size() * sizeof(Ranked));
+    for (size_t i = 0; i < outputs; ++i)
+        if (best.whole[i])
+            rank->device->read(logits.data() + i * vocabulary,
+                               static_cast<const float*>(rank->logits->data()) + i * vocabulary,
+                               vocabulary * sizeof(float));
 }
 
 // In layer mode over processes the last one has the logits and the first one wants them.
@@ -373,7 +408,7 @@ std::vector<RankMemory> Runner::memory() const {
         m.weights = rank->weights.bytes();
         if (rank->cache) m.cache = rank->cache->shape.page_bytes() * uint64_t(rank->cache->shape.pages);
         if (rank->states) m.states = rank->states->shape.slot_bytes() * uint64_t(rank->states->shape.slots);
-        m.scratch = rank->scratch->bytes() + rank->logits->bytes();
+        m.scratch = rank->scratch->bytes() + rank->logits->bytes() + (rank->best ? rank->best->bytes() : 0);
         m.comm = rank->communicator->staging_bytes();
         result.push_back(m);
     }

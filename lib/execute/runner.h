@@ -48,6 +48,13 @@ struct RankPlace {
 
 struct Order;
 
+// What of a step's logits is wanted besides whole rows: the best of every wanted row.
+struct BestLogits {
+    int32_t count = 0;           // per row; at most Runner::most_best()
+    std::vector<bool> whole;     // [outputs] rows that are wanted as a whole, too
+    std::vector<Ranked> ranked;  // [outputs, count], best first
+};
+
 class Runner {
   public:
     // Loads the weights. places: one per rank, in rank order. Throws what devices throw; the first failure of
@@ -65,6 +72,11 @@ class Runner {
     // Runs a step and copies the wanted rows' logits to `logits` [outputs, vocabulary]. Checks the step
     // first.
     void run(const Step& step, std::span<float> logits);
+
+    // As above, but only the rows of best.whole are copied to logits, and best.ranked is filled.
+    void run(const Step& step, std::span<float> logits, BestLogits& best);
+    // The largest BestLogits::count; 0: whole rows are as quick to have.
+    int32_t most_best() const;
 
     // Runs a step and hands the wanted rows, of which there may be as many as rows, to `reader`: their
     // logits, or with `hidden` what the output head would be given. Called on a rank's thread, with rows
@@ -118,6 +130,7 @@ class Runner {
     };
     std::vector<StepPart> parts_;
     size_t part_count_ = 1;
+    int32_t best_count_ = 0;           // of the step that runs: how many of each row's best are wanted
     std::vector<float> read_;          // rows on their way to a reader
     std::shared_ptr<Processes> crew_;  // null: all ranks are in this process
     std::vector<Share> shares_;        // of all ranks

@@ -12,6 +12,8 @@ namespace {
 
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
+constexpr const char* forbidden = "the bias, the penalties or the grammar forbid all of them";
+
 void check_range(const char* name, double value, double low, double high) {
     if (!(value >= low && value <= high))
         fail(Status::invalid_argument, "{} is {}, expected {} to {}", name, value, low, high);
@@ -66,10 +68,44 @@ void Sampler::penalise(std::span<float> logits) const {
             logits[size_t(token)] += value;
     for (const auto& [token, count] : seen_) {
         if (token < 0 || size_t(token) >= logits.size()) continue;
-        float& logit = logits[size_t(token)];
-        logit = logit > 0 ? logit / options_.repeat_penalty : logit * options_.repeat_penalty;
-        logit -= options_.presence_penalty + options_.frequency_penalty * float(count);
+        penalise(logits[size_t(token)], count);
     }
+}
+
+void Sampler::penalise(float& logit, int32_t count) const {
+    logit = logit > 0 ? logit / options_.repeat_penalty : logit * options_.repeat_penalty;
+    logit -= options_.presence_penalty + options_.frequency_penalty * float(count);
+}
+
+// Penalties that only lower a logit may drive out as many of the best as there are tokens seen: with that
+// many more, the best that are left are among them.
+int64_t Sampler::best_needed(int64_t further) const {
+    const SamplingOptions& o = options_;
+    if (o.logprobs >= 0 || !o.bias.empty() || (!greedy() && o.top_k == 0)) return 0;
+    const int64_t count = greedy() ? 1 : o.top_k;
+    if (!penalises(o)) return count;
+    if (o.repeat_penalty < 1.0f || o.presence_penalty < 0.0f || o.frequency_penalty < 0.0f) return 0;
+    return count + int64_t(seen_.size()) + further;
+}
+
+int32_t Sampler::sample_best(std::span<const Candidate> best) {
+    if (best.empty())
+        fail(Status::internal,
+             "no logit is a number: the model's weights or the device are broken; verify the file");
+    candidates_.assign(best.begin(), best.end());
+    if (!seen_.empty()) {
+        for (Candidate& c : candidates_)
+            if (const auto seen = seen_.find(c.token); seen != seen_.end()) penalise(c.logit, seen->second);
+        std::erase_if(candidates_, [](const Candidate& c) { return c.logit == minus_infinity; });
+        if (candidates_.empty()) fail(Status::invalid_argument, "no token is allowed here: {}", forbidden);
+        std::sort(candidates_.begin(), candidates_.end());
+    }
+    if (greedy()) return candidates_.front().token;
+    candidates_.resize(std::min(candidates_.size(), size_t(options_.top_k)));
+    ordered_ = candidates_.size();
+    mass_ = 0;
+    for (const Candidate& c : candidates_) mass_ += weight_of(c.logit, candidates_.front().logit);
+    return draw_collected();
 }
 
 int32_t Sampler::sample(std::span<float> logits, std::span<const uint32_t> allowed) {
@@ -81,13 +117,10 @@ int32_t Sampler::sample(std::span<float> logits, std::span<const uint32_t> allow
     if (!allowed.empty()) forbid(logits, allowed);
     penalise(logits);
     best = greatest(logits);
-    if (best == minus_infinity)
-        fail(Status::invalid_argument,
-             "no token is allowed here: the bias or the grammar forbids all of them");
+    if (best == minus_infinity) fail(Status::invalid_argument, "no token is allowed here: {}", forbidden);
 
-    const bool greedy = options_.temperature < 1e-6f || options_.top_k == 1;
-    const int32_t token =
-        greedy ? int32_t(std::find(logits.begin(), logits.end(), best) - logits.begin()) : draw(logits, best);
+    const int32_t token = greedy() ? int32_t(std::find(logits.begin(), logits.end(), best) - logits.begin())
+                                   : draw(logits, best);
     if (options_.logprobs >= 0) logprobs_.logprob = float(double(raw_[size_t(token)]) - raw_shift_);
     return token;
 }
@@ -108,6 +141,10 @@ int32_t Sampler::draw(std::span<const float> logits, float best) {
     const bool by_mass = options_.typical_p < 1.0f || options_.top_p < 1.0f;
     if (options_.top_k == 0 && !by_mass && options_.min_p <= 0.0f) return draw_among_all(logits, best);
     collect(logits, best);
+    return draw_collected();
+}
+
+int32_t Sampler::draw_collected() {
     keep_typical();
     keep_top_p();
     keep_min_p();

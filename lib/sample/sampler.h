@@ -48,6 +48,12 @@ class Sampler {
     // empty for all. Throws internal when no logit is a number (a broken model or device) and
     // invalid_argument when nothing is allowed.
     int32_t sample(std::span<float> logits, std::span<const uint32_t> allowed = {});
+    // With how many of the best logits, best first, sample_best() picks what sample() picks from all of them,
+    // even after `further` more tokens were accepted; 0: it needs them all.
+    int64_t best_needed(int64_t further = 0) const;
+    // best: at least best_needed() of a row's best logits, in order; all of them where the row has no more
+    // above -inf.
+    int32_t sample_best(std::span<const Candidate> best);
     // A token that was taken (or stood in the prompt), for the penalties.
     void accept(int32_t token);
     // Of the last sample; needs options.logprobs >= 0.
@@ -55,9 +61,12 @@ class Sampler {
 
   private:
     void penalise(std::span<float> logits) const;
+    void penalise(float& logit, int32_t count) const;
+    bool greedy() const { return options_.temperature < 1e-6f || options_.top_k == 1; }
     void start_logprobs(std::span<const float> logits, float best);
     int32_t draw(std::span<const float> logits, float best);
     int32_t draw_among_all(std::span<const float> logits, float best);
+    int32_t draw_collected();
     int32_t draw_candidate();
     void collect(std::span<const float> logits, float best);
     void keep_typical();

@@ -119,6 +119,23 @@ TEST_CASE("decode reads keys and values once per kv head") {
     no_problems();
 }
 
+TEST_CASE("logits are ranked in one pass over them, without bank conflicts") {
+    fake::reset({});
+    cuda::CudaDevice device;
+    Bench b(device);
+    const Rows x = random_rows(b, 1, 8192);
+    const auto best = device.allocate(64 * sizeof(Ranked));
+    emulator::watch_traffic(true);
+    device.rank(static_cast<Ranked*>(best->data()), 64, x);
+    device.wait();
+    CHECK(emulator::sectors_over_ideal() <= 1.25);
+    const emulator::Worst banks = emulator::worst_banks();
+    CAPTURE(banks.place);
+    CHECK(banks.ratio <= 2.0);
+    emulator::watch_traffic(false);
+    no_problems();
+}
+
 TEST_CASE("the kernels of a layer are free of races and stay inside") {
     for (const uint64_t seed : {1, 2, 3}) {
         fake::Machine machine;
@@ -173,6 +190,8 @@ TEST_CASE("the kernels of a layer are free of races and stay inside") {
         router.gating = Router::Gating::sigmoid;
         router.groups = 4, router.groups_used = 2;
         device.choose_experts(routing, random_rows(b, 6, 40), router);
+        const auto best = device.allocate(2 * 40 * sizeof(Ranked));
+        device.rank(static_cast<Ranked*>(best->data()), 40, random_rows(b, 2, 2100));
         const Rows h = b.blank(6, 2048);
         device.add_rms_norm(random_rows(b, 6, 2048), random_rows(b, 6, 2048), h, nullptr, 1e-6f);
         const TestWeight matrix(Type::Q5_K, 2048, 40, 1);

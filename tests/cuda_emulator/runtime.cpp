@@ -71,6 +71,7 @@ struct World {
     std::vector<std::string> problems;
     std::vector<Fault> faults;
     std::map<std::string, uint64_t> calls;
+    uint64_t bytes_to_host = 0;
     int live_events = 0, live_graphs = 0;
     uint64_t number = 0, random = 1;
     bool begun = false;  // there is a machine, perhaps without devices
@@ -262,6 +263,7 @@ cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, 
         taken = std::make_shared<std::vector<char>>(bytes_of, bytes_of + bytes);
         from = taken->data();
     }
+    if (from_device && !to_device) world().bytes_to_host += bytes;
     Work work;
     work.name = "memcpy";
     work.run = [=] {
@@ -304,6 +306,9 @@ std::vector<std::string> problems() {
     std::vector<std::string> all = world().problems;
     for (const emulator::Report& r : emulator::reports()) all.push_back(r.kind + ": " + r.text);
     return all;
+}
+uint64_t bytes_to_host() {
+    return world().bytes_to_host;
 }
 uint64_t calls(const std::string& call) {
     return world().calls[call];

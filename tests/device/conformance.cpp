@@ -197,6 +197,7 @@ void conform(Device& device, const Bounds& bounds) {
     c.elements();
     c.products();
     c.routing();
+    c.ranking();
     c.experts();
     c.rope();
     c.attention();

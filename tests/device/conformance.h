@@ -51,6 +51,7 @@ class Conformance {
     void memory();
     void products();
     void routing();
+    void ranking();
     void experts();
     void rope();
     void attention();

@@ -199,6 +199,43 @@ void Conformance::routing() {
                 }
 }
 
+// The order that a stable sort gives, number for number: of random logits, of few different ones, with NaN,
+// both zeros and both infinities among them.
+void Conformance::ranking() {
+    for (const int64_t width : {1, 31, 2048, 2049, 5000, 40000})
+        for (const int32_t count : {1, 40, 256}) {
+            const int64_t rows = width > 5000 ? 2 : 3;
+            Random random(uint64_t(width) + uint64_t(count));
+            Floats x = numbers(random, rows * width);
+            for (int64_t i = width; i < 2 * width; ++i) x[size_t(i)] = float(random.below(3)) - 1.0f;
+            const float odd[] = {NAN, -INFINITY, INFINITY, 0.0f, -0.0f, -NAN, 1e-42f, -1e-42f};
+            for (int64_t i = width; i < 2 * width; i += 1 + width / 50) x[size_t(i)] = odd[random.below(8)];
+            if (width == 31) std::fill_n(x.begin() + 2 * width + 5, 20, NAN);
+            Bench b(device);
+            const Rows on_device = b.rows(x, rows, width, 5);
+            auto buffer = device.allocate(uint64_t(rows * count) * sizeof(Ranked));
+            device.rank(static_cast<Ranked*>(buffer->data()), count, on_device);
+            std::vector<Ranked> found(size_t(rows * count));
+            device.read(found.data(), buffer->data(), found.size() * sizeof(Ranked));
+            bool right = true;
+            for (int64_t r = 0; r < rows; ++r) {
+                const float* row = x.data() + r * width;
+                std::vector<int32_t> order;
+                for (int64_t i = 0; i < width; ++i)
+                    if (row[i] > -INFINITY) order.push_back(int32_t(i));
+                std::stable_sort(order.begin(), order.end(),
+                                 [row](int32_t i, int32_t j) { return row[i] > row[j]; });
+                for (int64_t i = 0; i < count; ++i) {
+                    const Ranked& f = found[size_t(r * count + i)];
+                    right = right && (size_t(i) < order.size()
+                                          ? f.index == order[size_t(i)] && f.value == row[order[size_t(i)]]
+                                          : f.index == -1);
+                }
+            }
+            require(fmt::format("rank {} of {}", count, width), right);
+        }
+}
+
 void Conformance::experts() {
     const int64_t width = 256, inner = 256;
     const int32_t used = 3;

@@ -15,17 +15,17 @@ std::unique_ptr<Device> cpu() {
     return std::make_unique<CpuDevice>(options);
 }
 
-std::vector<RankPlace> places(const Hyperparameters& h, int32_t ranks) {
+std::vector<RankPlace> places(const Hyperparameters& h, int32_t ranks, golden::DeviceMaker device) {
     std::vector<RankPlace> result;
     if (ranks == 1) {
-        result.push_back({cpu(), std::make_unique<SoloCommunicator>(), whole_share(h)});
+        result.push_back({device(), std::make_unique<SoloCommunicator>(), whole_share(h)});
         return result;
     }
     std::vector<Share> shares =
         cut_within_layers(h, Mode::tensor, std::vector<double>(size_t(ranks), 1.0), h.router.experts);
     auto communicators = make_thread_communicators(ranks, std::chrono::seconds(60));
     for (size_t r = 0; r < shares.size(); ++r)
-        result.push_back({cpu(), std::move(communicators[r]), std::move(shares[r])});
+        result.push_back({device(), std::move(communicators[r]), std::move(shares[r])});
     return result;
 }
 
@@ -44,7 +44,8 @@ Stage::Stage(const std::string& golden_name, const Shape& shape)
     r.state_slots = shape.sequences * (shape.drafts > 0 ? 2 : 1) + shape.checkpoints;
     r.key_type = r.value_type = shape.cache;
     r.context_tokens = shape.context_tokens;
-    runner_ = std::make_unique<Runner>(model_, places(model_->numbers(), shape.ranks), r);
+    runner_ = std::make_unique<Runner>(
+        model_, places(model_->numbers(), shape.ranks, shape.device ? shape.device : cpu), r);
     SchedulerOptions s;
     s.sequences = shape.sequences;
     s.context_tokens = shape.context_tokens;

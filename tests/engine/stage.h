@@ -16,6 +16,7 @@ struct Shape {
     int64_t context_tokens = 192, step_rows = 48, mixed_rows = 16, checkpoint_tokens = 32;
     bool reuse_prefixes = true;
     coterie::Type cache = coterie::Type::F32;
+    golden::DeviceMaker device = nullptr;  // null: the CPU
     coterie::Drafter drafter = coterie::look_up_draft;
 };
 

@@ -311,6 +311,59 @@ TEST_CASE("presence counts once, frequency every time, and -1 looks back to the 
     CHECK(sampler.sample(logits) == 1);
 }
 
+TEST_CASE("the best logits are enough for the token that all of them give") {
+    int64_t fewer = 0;
+    for (uint64_t seed = 0; seed < 400; ++seed) {
+        CAPTURE(seed);
+        Random random(seed + 1000);
+        const auto pick = [&](std::vector<float> values) {
+            return values[size_t(random.uniform() * double(values.size()))];
+        };
+        SamplingOptions options;
+        options.seed = seed;
+        options.temperature = pick({0.0f, 0.5f, 1.0f, 3.0f});
+        options.top_k = int32_t(pick({1, 2, 10, 40}));
+        options.top_p = pick({1.0f, 0.9f, 0.3f});
+        options.min_p = pick({0.0f, 0.1f});
+        options.typical_p = pick({1.0f, 0.7f});
+        options.repeat_penalty = pick({1.0f, 1.1f, 5.0f});
+        options.presence_penalty = pick({0.0f, 2.0f});
+        options.frequency_penalty = pick({0.0f, 0.5f});
+        options.penalty_tokens = int32_t(pick({0, 5, -1}));
+        Sampler whole(options), best(options);
+        for (int turn = 0; turn < 12; ++turn) {
+            std::vector<float> logits = random_logits(300, seed * 16 + uint64_t(turn), 3);
+            if (turn == 5) std::fill(logits.begin() + 20, logits.end(), -infinity);
+            if (turn == 6) logits[7] = nan_value;
+            const size_t needed = size_t(best.best_needed());
+            REQUIRE(needed > 0);
+            std::vector<Candidate> candidates;
+            for (size_t i = 0; i < logits.size(); ++i)
+                if (logits[i] > -infinity) candidates.push_back({int32_t(i), logits[i]});
+            std::stable_sort(candidates.begin(), candidates.end());
+            if (needed < candidates.size()) ++fewer, candidates.resize(needed);
+            const int32_t token = whole.sample(logits);
+            REQUIRE(best.sample_best(candidates) == token);
+            whole.accept(token);
+            best.accept(token);
+        }
+    }
+    CHECK(fewer > 3000);
+    // What the best can't tell.
+    const auto needed = [](const auto& change) {
+        SamplingOptions options;
+        change(options);
+        return Sampler(options).best_needed(3);
+    };
+    CHECK(needed([](SamplingOptions&) {}) == 40);
+    CHECK(needed([](SamplingOptions& o) { o.repeat_penalty = 1.1f; }) == 43);
+    CHECK(needed([](SamplingOptions& o) { o.top_k = 0; }) == 0);
+    CHECK(needed([](SamplingOptions& o) { o.logprobs = 0; }) == 0);
+    CHECK(needed([](SamplingOptions& o) { o.bias = {{1, 1.0f}}; }) == 0);
+    CHECK(needed([](SamplingOptions& o) { o.presence_penalty = -1; }) == 0);
+    CHECK(needed([](SamplingOptions& o) { o.repeat_penalty = 0.9f; }) == 0);
+}
+
 TEST_CASE("bias forbids and commands, and ids outside the vocabulary are ignored") {
     SamplingOptions options = plain();
     options.bias = {{0, -infinity}, {7, 100.0f}, {-1, 5.0f}, {1 << 30, 5.0f}};

@@ -33,7 +33,7 @@ struct CpuOptions {
     Log log;
 };
 
-class CpuDevice final : public Device {
+class CpuDevice : public Device {
   public:
     explicit CpuDevice(const CpuOptions& options = {});
     ~CpuDevice() override;

@@ -31,6 +31,7 @@ double virtual_ms(int device);
 // Misuse, deadlocks and everything the emulator reported.
 std::vector<std::string> problems();
 uint64_t calls(const std::string& call);
+uint64_t bytes_to_host();  // of all copies asked for
 struct Leaks {
     size_t bytes;
     int streams, events, graphs, pinned;
