@@ -322,7 +322,9 @@ void CudaDevice::delta_rule(Rows y, Rows q, Rows k, Rows v, Rows decay, Rows bet
     w.query_scale = rule.query_scale;
     w.step = step_.view();
     w.spans = int32_t(step.spans.size());
-    done(cuda::delta_rule(w, stream_.get()), "apply the delta rule");
+    bool shorter = false, longer = false;
+    for (const Span& span : step.spans) (span.rows < fewest_chunked_tokens ? shorter : longer) = true;
+    done(cuda::delta_rule(w, shorter, longer, stream_.get()), "apply the delta rule");
 }
 
 }  // namespace coterie::cuda

@@ -1,4 +1,5 @@
-// Causal convolution with SiLU, the gates and the gated delta rule, token by token per sequence.
+// Causal convolution with SiLU, the gates and the gated delta rule, token by token per sequence (of a prompt
+// the rule is taken in chunks: delta_chunks.cu).
 //
 // convolve: a thread carries one channel through a span's rows. Grid (channels / 128, spans). Bytes: 8 per
 // number, and the history twice. delta_rule: S = exp(decay) S;  d = beta (v - S k);  S += d k^T;  y = S
@@ -65,6 +66,7 @@ __global__ void __launch_bounds__(threads) delta_kernel(DeltaWork w) {
     const int head = int(blockIdx.y);
     const int key_head = w.tiled ? head % w.key_heads : head / (l.value_heads / w.key_heads);
     const SpanView& span = w.step.spans[blockIdx.z];
+    if (span.rows >= w.fewest_chunked) return;
     const bool on = o < l.value_dim;
     float* stored = l.data + span.state * l.slot_floats + int64_t(l.taps - 1) * l.channels +
                     (int64_t(head) * l.value_dim + o) * l.key_dim;
@@ -124,9 +126,15 @@ cudaError_t delta_gates(View decay, View beta, const float* dt, const float* a, 
                   beta, dt, a);
 }
 
-cudaError_t delta_rule(const DeltaWork& w, cudaStream_t stream) {
+cudaError_t delta_rule(const DeltaWork& of, bool shorter, bool longer, cudaStream_t stream) {
+    DeltaWork w = of;
     const StateLayer& l = w.layer;
     if (w.spans == 0 || l.value_heads == 0 || l.value_dim == 0) return cudaSuccess;
+    w.fewest_chunked = l.key_dim <= most_chunked_key_dim ? fewest_chunked_tokens : INT32_MAX;
+    if (longer && l.key_dim <= most_chunked_key_dim) {
+        const cudaError_t error = chunked_delta_rule(w, stream);
+        if (error != cudaSuccess || !shorter) return error;
+    }
     const Launch at{dim3(parts_of(l.value_dim, rows_of_block), unsigned(l.value_heads), unsigned(w.spans)),
                     dim3(threads), 0, stream, "delta_rule"};
     return l.key_dim <= 64    ? launch(at, delta_kernel<2>, w)

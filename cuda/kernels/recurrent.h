@@ -27,8 +27,13 @@ struct DeltaWork {
     float query_scale = 1;
     StepView step;
     int32_t spans = 0;
+    int32_t fewest_chunked = 0;  // spans of as many rows are taken in chunks; set by delta_rule()
 };
 constexpr int32_t most_delta_key_dim = 256, most_taps = 8;
-cudaError_t delta_rule(const DeltaWork& work, cudaStream_t stream);
+constexpr int32_t most_chunked_key_dim = 128, fewest_chunked_tokens = 8;
+// Which spans the step has: of fewer than fewest_chunked_tokens rows, and longer ones.
+cudaError_t delta_rule(const DeltaWork& work, bool shorter, bool longer, cudaStream_t stream);
+// The longer ones, in chunks (delta_chunks.cu). Keys of up to most_chunked_key_dim numbers.
+cudaError_t chunked_delta_rule(const DeltaWork& work, cudaStream_t stream);
 
 }  // namespace coterie::cuda

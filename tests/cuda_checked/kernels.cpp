@@ -136,6 +136,30 @@ TEST_CASE("logits are ranked in one pass over them, without bank conflicts") {
     no_problems();
 }
 
+TEST_CASE("a prompt's delta rule in chunks reads the state once, without bank conflicts or races") {
+    fake::reset({});
+    cuda::CudaDevice device;
+    Bench b(device);
+    StateShape shape;
+    shape.layers = {{0, 1, 2, 128, 64}};
+    shape.slots = 1;
+    const auto states = device.make_states(shape);
+    const Step step = step_of({{0, 0, 41}}, 1, 8, 16);
+    device.begin(step);
+    const Rows q = random_rows(b, 41, 128), k = random_rows(b, 41, 128), v = random_rows(b, 41, 128),
+               y = b.blank(41, 128), decay = random_rows(b, 41, 2), beta = random_rows(b, 41, 2);
+    device.delta_gates(decay, beta, b.put(Floats(2, 0.1f)), b.put(Floats(2, -0.1f)));
+    emulator::watch_traffic(true);
+    device.delta_rule(y, q, k, v, decay, beta, *states, 0, {1, 2, 128, 64, true, 0.1f}, step);
+    device.wait();
+    CHECK(emulator::sectors_over_ideal() <= 1.25);
+    const emulator::Worst banks = emulator::worst_banks();
+    CAPTURE(banks.place);
+    CHECK(banks.ratio <= 2.0);
+    emulator::watch_traffic(false);
+    no_problems();
+}
+
 TEST_CASE("the kernels of a layer are free of races and stay inside") {
     for (const uint64_t seed : {1, 2, 3}) {
         fake::Machine machine;
