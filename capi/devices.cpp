@@ -60,7 +60,11 @@ void add_cuda(Json& list, Json& missing) {
                         {"free_bytes", d.free_bytes},
                         {"pci", d.pci},
                         {"peers", std::move(peers)},
+                        {"links", d.links},
+                        {"celsius", d.celsius < 0 ? Json() : Json(d.celsius)},
+                        {"complaint", d.complaint},
                         {"driver", facts.driver},
+                        {"driver_version", facts.driver_version},
                         {"runtime", facts.runtime}});
     }
 }
@@ -86,14 +90,21 @@ std::string cuda_line(const Json& d) {
     std::string peers;
     for (const auto& peer : d["peers"])
         peers += (peers.empty() ? ", reaches " : ", ") + peer.get<std::string>();
+    const auto after = [&d](const char* before, const char* key) {
+        const std::string text = d[key].get<std::string>();
+        return text.empty() ? text : before + text;
+    };
     return fmt::format(
-        "{}: {}, compute capability {}, {} multiprocessors, {:.1f} of {:.1f} GiB free, PCI {}{}; "
-        "driver for CUDA {}, runtime {}\n",
+        "{}: {}, compute capability {}, {} multiprocessors, {:.1f} of {:.1f} GiB free, PCI {}{}{}{}; "
+        "driver{} for CUDA {}, runtime {}{}\n",
         d["name"].get<std::string>(), d["model"].get<std::string>(),
         d["compute_capability"].get<std::string>(), d["multiprocessors"].get<int>(),
         double(d["free_bytes"].get<uint64_t>()) / (1 << 30),
-        double(d["total_bytes"].get<uint64_t>()) / (1 << 30), d["pci"].get<std::string>(), peers,
-        d["driver"].get<std::string>(), d["runtime"].get<std::string>());
+        double(d["total_bytes"].get<uint64_t>()) / (1 << 30), d["pci"].get<std::string>(),
+        after(", ", "links"), peers,
+        d["celsius"].is_null() ? "" : fmt::format(", {} degrees", d["celsius"].get<int>()),
+        after(" ", "driver_version"), d["driver"].get<std::string>(), d["runtime"].get<std::string>(),
+        after("; ", "complaint"));
 }
 
 std::string devices_text(const Json& all) {

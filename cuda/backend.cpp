@@ -3,6 +3,7 @@
 
 #include "base/failure.h"
 #include "cuda/cuda_device.h"
+#include "cuda/nvml.h"
 #include "device/cuda_backend.h"
 
 namespace coterie::cuda {
@@ -37,8 +38,12 @@ CudaDeviceFacts facts_of(int number, int count) {
     facts.multiprocessors = properties.multiProcessorCount;
     facts.total_bytes = total ? total : properties.totalGlobalMem;
     facts.free_bytes = free;
-    facts.pci = fmt::format("{:04x}:{:02x}:{:02x}.0", properties.pciDomainID, properties.pciBusID,
-                            properties.pciDeviceID);
+    facts.pci = pci_text(properties);
+    const Nvml& nvml = Nvml::instance();
+    facts.links = nvml.links(facts.pci);
+    const CardHealth health = nvml.health(facts.pci);
+    if (health.celsius) facts.celsius = int(*health.celsius);
+    facts.complaint = health.complaint();
     if (error != cudaSuccess) {
         (void)cudaGetLastError();
         facts.why_not =
@@ -77,6 +82,14 @@ class Backend final : public CudaBackend {
             facts.driver = version_text(version);
         else
             facts.missing.push_back("there is no NVIDIA driver on this machine");
+        const Nvml& nvml = Nvml::instance();
+        facts.driver_version = nvml.driver();
+        facts.nvml = nvml.version();
+        if (!facts.driver.empty() && !nvml.why_not().empty())
+            facts.missing.push_back(fmt::format(
+                "NVIDIA's management library is not there, so that temperatures and links are not "
+                "known: {}",
+                nvml.why_not()));
         const cudaError_t error = cudaGetDeviceCount(&count);
         if (error != cudaSuccess) {
             (void)cudaGetLastError();

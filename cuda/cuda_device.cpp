@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/failure.h"
+#include "cuda/nvml.h"
 #include "cuda/weight.h"
 #include "device/checks.h"
 #include "device/reference/reference_device.h"
@@ -56,6 +57,11 @@ struct CudaDevice::Graph {
     }
 };
 
+std::string pci_text(const cudaDeviceProp& properties) {
+    return fmt::format("{:04x}:{:02x}:{:02x}.0", properties.pciDomainID, properties.pciBusID,
+                       properties.pciDeviceID);
+}
+
 CudaDevice::CudaDevice(const CudaOptions& options)
     : options_(options),
       stream_(device_there(options.device)),
@@ -68,6 +74,7 @@ CudaDevice::CudaDevice(const CudaOptions& options)
         fail(Status::unsupported, "cuda:{} ({}) has compute capability {}.{}; Coterie needs {}.0 or later",
              options.device, properties.name, properties.major, properties.minor, oldest_major);
     processors_ = std::max(1, properties.multiProcessorCount);
+    pci_ = pci_text(properties);
     card_ = fmt::format("{}, compute capability {}.{}, {} multiprocessors, {} MiB", properties.name,
                         properties.major, properties.minor, processors_, properties.totalGlobalMem >> 20);
 }
@@ -82,6 +89,11 @@ std::string CudaDevice::name() const {
 }
 std::string CudaDevice::description() const {
     return card_;
+}
+
+std::string CudaDevice::complaint() const {
+    const std::string words = Nvml::instance().health(pci_).complaint();
+    return words.empty() ? words : fmt::format("{}: {}", name(), words);
 }
 
 bool CudaDevice::supports(const WeightSource& source, std::string* why) const {

@@ -28,6 +28,8 @@ struct CudaOptions {
     double deadline_s = 120;  // how long a wait may take before the device counts as lost
 };
 
+std::string pci_text(const cudaDeviceProp& properties);  // "0000:65:00.0"
+
 class CudaDevice : public Device {
   public:
     // Throws unsupported for a device that is not there or too old.
@@ -36,6 +38,7 @@ class CudaDevice : public Device {
 
     std::string name() const override;
     std::string description() const override;
+    std::string complaint() const override;
     bool supports(const WeightSource& source, std::string* why) const override;
 
     std::unique_ptr<Buffer> allocate(uint64_t bytes) override;
@@ -116,7 +119,7 @@ class CudaDevice : public Device {
 
     CudaOptions options_;
     int processors_ = 1;
-    std::string card_;
+    std::string card_, pci_;
     Stream stream_;
     Event finished_;
     StepMirror step_;

@@ -183,7 +183,7 @@ COTERIE_API coterie_status coterie_plan(const coterie_model* model, const coteri
 /* ---- engines -------------------------------------------------------------------------------------------------- */
 
 #define COTERIE_READY 0
-#define COTERIE_DEGRADED 1 /* it works, but slower: cores were taken from the CPU since the engine was made; may end */
+#define COTERIE_DEGRADED 1 /* it works, but slower: the CPU has fewer cores than before, or a GPU is unwell; may end */
 #define COTERIE_LOST 2     /* a device failed: everything that ran has ended, nothing new is taken */
 
 /* What an engine tells of itself while it lives. */

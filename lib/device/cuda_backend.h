@@ -20,12 +20,16 @@ struct CudaDeviceFacts {
            matrix_rate = 0;  // by its clocks and widths: bytes and FP16 operations per second; 0: unknown
     std::string pci;         // "0000:65:00.0"
     std::vector<int> peers;  // numbers of the devices whose memory it can reach
+    std::string links;       // "PCIe 3.0 x16, 6 NVLinks"; empty: not known
+    int celsius = -1;        // -1: not known
+    std::string complaint;   // what slows it now, or makes its results doubtful
     std::string why_not;     // empty: it can be used
 };
 
 struct CudaFacts {
     std::vector<CudaDeviceFacts> devices;
-    std::string driver, runtime;       // versions, "13.0"
+    std::string driver, runtime;       // versions of CUDA, "13.0"
+    std::string driver_version, nvml;  // "570.86.15"; empty: not known
     std::vector<std::string> missing;  // sentences: what could be there and is not
 };
 
@@ -43,7 +47,7 @@ class CudaBackend {
 };
 
 // What a plug-in must answer to belong to this library; changes with every change of the seam.
-constexpr char cuda_interface[] = "coterie cuda 2";
+constexpr char cuda_interface[] = "coterie cuda 3";
 
 // The plug-in: $COTERIE_CUDA_LIBRARY, or libcoterie_cuda.so beside the library or program that this code is
 // in, or where the loader finds it. Opened once and kept. Null, and why, when there is none that can be used.

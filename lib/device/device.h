@@ -201,6 +201,9 @@ class Device {
     // -----------------------------------------------------------------------------------------------
     virtual std::string name() const = 0;         // "cpu", "reference", "cuda:0"
     virtual std::string description() const = 0;  // one line for a person: model, instruction set, threads
+    // What keeps the device from its speed or its results from being right at this moment, a sentence; empty:
+    // nothing known. Costs up to some milliseconds.
+    virtual std::string complaint() const { return {}; }
     // Whether weights of this type and shape can be prepared; if not, why is a sentence. Asked by the
     // planner.
     virtual bool supports(const WeightSource& source, std::string* why) const = 0;

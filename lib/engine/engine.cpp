@@ -266,16 +266,18 @@ void Engine::lose(const Failure& failure) {
     }
 }
 
-// Whether the cores are still there that the engine was made for: a container's quota or a set of cores may
-// shrink under it, and the threads then wait for each other in every step.
+// Whether the devices are well, and the cores still there that the engine was made for: a container's quota
+// or a set of cores may shrink under it, and the threads then wait for each other in every step.
 void Engine::look() {
     const auto now = std::chrono::steady_clock::now();
-    if (cpu_threads_ == 0 || now < next_look_) return;
+    if (now < next_look_) return;
     next_look_ = now + std::chrono::seconds(1);
     try {
         const int cores = granted_cores();
         std::string reason;
-        if (cores < std::min(cpu_threads_, cores_))
+        for (int rank = 0; rank < runner_->ranks() && reason.empty(); ++rank)
+            reason = runner_->device(rank).complaint();
+        if (reason.empty() && cpu_threads_ > 0 && cores < std::min(cpu_threads_, cores_))
             reason = fmt::format(
                 "{} threads of the CPU share {} cores, which were {} when the engine was made: steps take "
                 "longer "
@@ -288,7 +290,8 @@ void Engine::look() {
             state_ = state;
             degraded_ = reason;
         }
-        if (reason.empty()) reason = "the CPU has its cores again";
+        if (reason.empty())
+            reason = cpu_threads_ > 0 ? "the CPU has its cores again" : "the devices are well again";
         log_line(options_.log, LogLevel::warning, reason);
         tell({EngineEvent::Kind::state, state, reason});
     } catch (const std::bad_alloc&) {  // it will be looked at again
