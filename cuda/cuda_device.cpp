@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "base/failure.h"
 #include "cuda/nvml.h"
@@ -15,6 +16,8 @@ namespace coterie::cuda {
 namespace {
 
 constexpr uint64_t staging_bytes = uint64_t(8) << 20;
+// Weights above this are packed by several threads.
+constexpr uint64_t fewest_bytes_shared = uint64_t(1) << 20;
 
 class CudaBuffer final : public Buffer {
   public:
@@ -66,6 +69,7 @@ CudaDevice::CudaDevice(const CudaOptions& options)
     : options_(options),
       stream_(device_there(options.device)),
       finished_(options.device),
+      copied_{Event(options.device), Event(options.device)},
       step_(options.device),
       staging_(options.device, staging_bytes) {
     cudaDeviceProp properties{};
@@ -171,17 +175,23 @@ std::unique_ptr<Weight> CudaDevice::prepare(const WeightSource& source) {
     if (!supports(source, &why)) throw Failure(Status::unsupported, why);
     not_recorded("a weight");
     auto weight = std::make_unique<CudaWeight>(source, options_.device);
-    // Rows are packed a staging buffer at a time, plane after plane, and copied before the next are packed.
+    // Rows are packed a staging buffer at a time, plane after plane, by several threads, each of which reads
+    // a stretch of the file; while a buffer is copied the other one is filled.
     const Packing& packing = weight->packing;
     const uint64_t file_row = row_bytes(source.type, uint64_t(source.file_in));
     const int64_t row = std::max<int64_t>(1, packing.bytes_of_row());
     const int64_t most = std::max<int64_t>(1, int64_t(staging_bytes) / row);
-    if (uint64_t(row) > staging_bytes) {
-        wait();
+    const uint64_t part_bytes = std::max(staging_bytes, uint64_t(row));
+    wait();
+    if (staging_.bytes() < 2 * part_bytes) {
         staging_ = {};
-        staging_ = PinnedMemory(options_.device, uint64_t(row));
+        staging_ = PinnedMemory(options_.device, 2 * part_bytes);
     }
+    std::optional<ThreadTeam> team;
+    if (packing.bytes() > fewest_bytes_shared)
+        team.emplace(options_.pack_threads > 0 ? options_.pack_threads : std::min(4, usable_cores()));
     std::vector<const std::byte*> rows;
+    int part = 0;
     for (size_t e = 0; e < source.matrices.size(); ++e) {
         rows.clear();
         for (const Range& range : source.rows)
@@ -189,16 +199,24 @@ std::unique_ptr<Weight> CudaDevice::prepare(const WeightSource& source) {
                 rows.push_back(source.matrices[e] + uint64_t(r) * file_row);
         for (int64_t begin = 0; begin < int64_t(rows.size()); begin += most) {
             const int64_t n = std::min<int64_t>(most, int64_t(rows.size()) - begin);
-            wait();
+            part ^= 1;
+            copied_[part].wait(options_.deadline_s);
             std::byte* plane_at[Packing::planes];
-            std::byte* at = staging_.data();
+            std::byte* at = staging_.data() + uint64_t(part) * part_bytes;
             for (int p = 0; p < Packing::planes; ++p)
                 plane_at[p] = std::exchange(at, at + n * packing.row_bytes(p));
-            for (int64_t r = 0; r < n; ++r) {
-                std::byte* to[Packing::planes];
-                for (int p = 0; p < Packing::planes; ++p) to[p] = plane_at[p] + r * packing.row_bytes(p);
-                packing.pack(rows[size_t(begin + r)], to);
-            }
+            const auto pack = [&](int64_t first, int64_t last) {
+                for (int64_t r = first; r < last; ++r) {
+                    std::byte* to[Packing::planes];
+                    for (int p = 0; p < Packing::planes; ++p) to[p] = plane_at[p] + r * packing.row_bytes(p);
+                    packing.pack(rows[size_t(begin + r)], to);
+                }
+            };
+            if (team)
+                team->run(
+                    [&](int member) { pack(n * member / team->size(), n * (member + 1) / team->size()); });
+            else
+                pack(0, n);
             for (int p = 0; p < Packing::planes; ++p) {
                 const int64_t bytes = packing.row_bytes(p);
                 if (bytes == 0) continue;
@@ -208,6 +226,7 @@ std::unique_ptr<Weight> CudaDevice::prepare(const WeightSource& source) {
                                      stream_.get()),
                      "copy a weight");
             }
+            copied_[part].record(stream_.get());
         }
         if (source.release) source.release(source.matrices[e], file_row * uint64_t(source.file_out));
     }

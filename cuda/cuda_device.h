@@ -26,6 +26,7 @@ struct CudaOptions {
     int device = 0;
     bool graphs = true;       // replay() records
     double deadline_s = 120;  // how long a wait may take before the device counts as lost
+    int pack_threads = 0;     // that read and pack a weight when it is loaded; 0: up to 4 of the usable cores
 };
 
 std::string pci_text(const cudaDeviceProp& properties);  // "0000:65:00.0"
@@ -121,7 +122,7 @@ class CudaDevice : public Device {
     int processors_ = 1;
     std::string card_, pci_;
     Stream stream_;
-    Event finished_;
+    Event finished_, copied_[2];  // copied_: a part of the staging memory, when weights are loaded
     StepMirror step_;
     PinnedMemory staging_;  // of copies to and from the host
     DeviceMemory rounded_codes_, rounded_scales_, made_codes_, made_scales_, attention_partial_, order_,

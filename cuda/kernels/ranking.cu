@@ -83,7 +83,8 @@ cudaError_t rank(RankedNumber* best, int32_t count, View x, uint64_t* scratch, c
     w.width = x.width;
     w.count = count;
     // Keys lie in two places in turn: each launch reads what the one before wrote.
-    uint64_t* places[] = {scratch, scratch + int64_t(x.rows) * parts_of(x.width, piece) * count};
+    const int64_t first = int64_t(x.rows) * parts_of(x.width, piece) * count;
+    uint64_t* places[] = {scratch, scratch ? scratch + first : nullptr};
     for (int turn = 0;; turn ^= 1) {
         const unsigned pieces = w.width > 0 ? parts_of(w.width, piece) : 1;
         w.out = pieces > 1 ? places[turn] : nullptr;

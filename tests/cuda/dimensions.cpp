@@ -167,7 +167,9 @@ TEST_CASE("the largest dimensions of real models", "[dimensions]") {
         fake::reset(machine);
         Bounds bounds;
         {
-            cuda::CudaDevice device;
+            cuda::CudaOptions options;
+            options.pack_threads = 3;
+            cuda::CudaDevice device(options);
             Conformance c(device, bounds);
             products(c, 2e-4);
             if (major == 8) {  // nothing in these depends on it
