@@ -71,11 +71,11 @@ void* allocate(int device, size_t bytes) {
     heap.top += rounded + gap;
     heap.live[reinterpret_cast<uintptr_t>(memory)] = bytes;
     heap.used += bytes;
-    std::memset(memory, 0xcd, bytes);
 #if defined(EMULATOR_ASAN)
     __asan_poison_memory_region(memory - gap / 2, rounded + gap);
-    __asan_unpoison_memory_region(memory, bytes);
+    __asan_unpoison_memory_region(memory, bytes);  // after a reset: of allocations before it
 #endif
+    std::memset(memory, 0xcd, bytes);
     return memory;
 }
 
