@@ -29,7 +29,7 @@ __device__ __forceinline__ float4 four(const float4* rows, int row, int d) {
     return load_whole(rows + (row * stride + d) / 4);
 }
 
-__global__ void __launch_bounds__(threads) chunk_kernel(DeltaWork w) {
+__global__ void __launch_bounds__(threads, 2) chunk_kernel(DeltaWork w) {
     SHARED(float4, state, [values * stride / 4]);
     SHARED(float4, keys, [tokens * stride / 4]);
     SHARED(float4, queries, [tokens * stride / 4]);
