@@ -41,6 +41,8 @@ Scheduler::Scheduler(Runner& runner, const text::Tokenizer& tokenizer, const Sch
                   options.drafts >= 0);
     const int64_t outputs = int64_t(options.sequences) * (1 + options.drafts);
     COTERIE_CHECK(outputs <= runner.shape().step_outputs && outputs <= options.step_rows);
+    best_.whole.reserve(size_t(outputs));  // a step allocates nothing
+    best_.ranked.reserve(size_t(outputs) * size_t(runner.most_best()));
     const int32_t snapshots = options.drafts > 0 ? options.sequences : 0;
     COTERIE_CHECK(!has_states_ ||
                   options.sequences + options.checkpoints + snapshots <= runner.shape().state_slots);
@@ -272,6 +274,7 @@ bool Scheduler::step() {
 void Scheduler::run_step(const std::vector<Part>& parts) {
     const int64_t most = runner_.most_best();
     best_.count = 0;
+    if (most == 0) return runner_.run(step_, logits_);
     best_.whole.clear();
     for (const Part& part : parts) {
         const Sequence& s = *part.sequence;
@@ -306,7 +309,7 @@ void Scheduler::run(const std::vector<Part>& parts) {
         Sequence& s = *part.sequence;
         const size_t wanted = wanted_rows(part);
         Logits logits;
-        if (wanted > 0 && best_.whole[output])
+        if (wanted > 0 && (ranked == 0 || best_.whole[output]))
             logits.whole = {logits_.data() + output * vocabulary, wanted * vocabulary};
         else if (wanted > 0)
             logits.best = {best_.ranked.data() + output * ranked, wanted * ranked};
