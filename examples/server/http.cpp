@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -227,6 +228,28 @@ void Http::drain() {
     });
 }
 
+// The library bounds each read, so who sends headers byte by byte would hold a connection for ever. A request
+// that waits for a thread has bytes to be read, and is no such.
+void Http::sweep() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_sweep_) return;
+    next_sweep_ = now + std::chrono::seconds(1);
+    const auto limit = std::chrono::seconds(settings_.header_seconds);
+    std::lock_guard lock(busy_mutex_);
+    std::map<std::string, std::chrono::steady_clock::time_point> quiet;
+    visit_descriptors([&](int fd) {
+        const std::string end = local_port(fd) == port_ ? far_end(fd) : std::string();
+        if (end.empty() || busy_.count(end)) return true;
+        const auto known = quiet_.find(end);
+        const auto since = known == quiet_.end() ? now : known->second;
+        quiet[end] = since;
+        int unread = 0;
+        if (now - since > limit && ioctl(fd, FIONREAD, &unread) == 0 && unread == 0) shutdown(fd, SHUT_RDWR);
+        return true;
+    });
+    quiet_ = std::move(quiet);
+}
+
 int Http::bind() {
     port_ = settings_.port;
     if (port_ == 0)
@@ -287,6 +310,7 @@ Http::Http(const Settings& settings, Metrics& metrics, std::atomic<bool>& stoppi
         {
             std::lock_guard lock(busy_mutex_);
             busy_.insert(far_end(request));
+            quiet_.erase(far_end(request));
         }
         return admit(request, response) ? httplib::Server::HandlerResponse::Unhandled
                                         : httplib::Server::HandlerResponse::Handled;

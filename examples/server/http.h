@@ -4,7 +4,9 @@
 #include <httplib.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -63,6 +65,8 @@ class Http {
     int bind();  // to the settings' address; the port, or -1
     // No new connections and requests; those that are being answered go on.
     void drain();
+    // Ends connections that took too long to say what they want; to be called now and then.
+    void sweep();
 
   private:
     bool admit(const httplib::Request& request, httplib::Response& response) const;
@@ -79,6 +83,8 @@ class Http {
     std::atomic<bool>& stopping_;
     std::mutex busy_mutex_;
     std::set<std::string> busy_;  // far ends whose request is being answered
+    std::map<std::string, std::chrono::steady_clock::time_point> quiet_;  // since when others are not
+    std::chrono::steady_clock::time_point next_sweep_;
     httplib::Server server_;
     int port_ = -1;
     std::vector<std::pair<std::string, std::regex>> routes_;  // method, path

@@ -78,7 +78,7 @@ int serve(const Settings& settings, const std::vector<std::string>& preload) {
     std::fprintf(stderr, "listening on http://%s:%d\n", settings.host.c_str(), port);
     std::thread waiter([&] {
         timespec moment{0, 200000000};
-        while (!ended && sigtimedwait(&signals, nullptr, &moment) < 0) continue;
+        while (!ended && sigtimedwait(&signals, nullptr, &moment) < 0) http.sweep();
         if (ended) return;
         std::fprintf(stderr, "ending: no new requests; running ones have %d s\n", settings.drain_seconds);
         http.drain();
@@ -136,6 +136,9 @@ int main(int argc, char** argv) {
     app.add_option("--max-body", s.max_body, "Bytes of a request's body")->transform(CLI::AsSizeValue(false));
     app.add_option("--max-connections", s.max_connections, "Connections served at once")
         ->check(CLI::Range(1, 100000));
+    app.add_option("--header-timeout", s.header_seconds,
+                   "Seconds that a connection has for a request's headers")
+        ->check(CLI::Range(1, 3600));
     app.add_option("--origin", origins, "Another origin that browsers may ask from; * stands for anything");
     app.add_option("--drain", s.drain_seconds, "Seconds that running requests have when the server is ended");
     app.add_flag("--lazy", lazy, "Load the models named when they are asked for, not at the start");

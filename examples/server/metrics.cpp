@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "models.h"
 
 namespace server {
@@ -47,10 +49,13 @@ std::string Metrics::text(const ModelPool& pool) const {
     const auto add = [&](const char* family, const std::string& model, double value) {
         families[family] += fmt::format("{}{{model=\"{}\"}} {}\n", family, model, value);
     };
+    std::set<const coterie::Engine*> counted;
     pool.visit([&](const LoadedModel& m) {
         const coterie_engine_statistics s = m.engine->statistics();
-        running += s.running;
-        waiting += s.waiting;
+        if (counted.insert(m.engine.get()).second) {  // names of one file share it
+            running += s.running;
+            waiting += s.waiting;
+        }
         const std::string name = label(m.facts.name);
         add("coterie_model_bytes", name, double(m.bytes));
         add("coterie_model_pages", name, double(s.pages));

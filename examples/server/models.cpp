@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 
 #include "errors.h"
 
@@ -63,8 +64,7 @@ ModelPool::~ModelPool() {
 
 namespace {
 
-// Models made of the same file differ in template, system text and parameters, so each name is loaded for
-// itself.
+// Models made of the same file differ in template, system text and parameters, so each name has an entry.
 std::string key_of(const Facts& facts) {
     return facts.path + "\n" + facts.name;
 }
@@ -88,7 +88,7 @@ void ModelPool::release(const EntryPointer& entry) {
 
 void ModelPool::open(PoolEntry& entry, int64_t context) const {
     LoadedModel& m = entry.loaded;
-    m.model.emplace(m.facts.path);
+    m.model = std::make_shared<coterie::Model>(m.facts.path);
     m.info = m.model->info();
     entry.context = context > 0 ? context : settings_.context;
     if (m.info.context_tokens > 0) entry.context = std::min(entry.context, m.info.context_tokens);
@@ -103,7 +103,7 @@ void ModelPool::load(PoolEntry& entry) const {
     o.queue = settings_.max_queue;
     o.context_tokens = entry.context;
     if (!settings_.key_value_type.empty()) o.key_type = o.value_type = settings_.key_value_type.c_str();
-    m.engine.emplace(*m.model, o);
+    m.engine = std::make_shared<coterie::Engine>(*m.model, o);
     m.context = m.engine->statistics().context_tokens;
     const json description = json::parse(m.engine->describe(COTERIE_JSON));
     for (const json& rank : description["ranks"]) {
@@ -111,6 +111,10 @@ void ModelPool::load(PoolEntry& entry) const {
         m.bytes += bytes;
         if (rank.value("device", std::string()).compare(0, 4, "cuda") == 0) m.device_bytes += bytes;
     }
+    read_defaults(m);
+}
+
+void ModelPool::read_defaults(LoadedModel& m) {
     m.defaults = json::object();
     const json file = json::parse(coterie::text_of([&](char* b, size_t c, size_t* n, coterie_error* e) {
         return coterie_model_sampling_defaults(m.model->get(), b, c, n, e);
@@ -123,6 +127,26 @@ void ModelPool::load(PoolEntry& entry) const {
                                                    {"penalty_present", "presence_penalty"}};
     for (const auto& [key, value] : file.items()) m.defaults[names.count(key) ? names.at(key) : key] = value;
     m.defaults.update(m.facts.stored.value("parameters", json::object()));
+}
+
+// Another name of a file that is loaded, with as much context, takes what is there: names differ in template,
+// system text and parameters only.
+bool ModelPool::share(PoolEntry& fresh, int64_t context) const {
+    for (const EntryPointer& entry : entries_) {
+        const LoadedModel& there = entry->loaded;
+        std::error_code error;
+        if (entry->state != PoolEntry::State::ready || entry->leaving ||
+            !std::filesystem::equivalent(there.facts.path, fresh.loaded.facts.path, error))
+            continue;
+        const int64_t most = there.info.context_tokens;
+        if ((most > 0 ? std::min(context, most) : context) > there.context) continue;
+        Facts facts = std::move(fresh.loaded.facts);
+        fresh.loaded = there;
+        fresh.loaded.facts = std::move(facts);
+        fresh.context = entry->context;
+        return true;
+    }
+    return false;
 }
 
 bool ModelPool::evict(std::unique_lock<std::mutex>& lock) {
@@ -199,7 +223,9 @@ void ModelPool::make_room(std::unique_lock<std::mutex>& lock, PoolEntry& fresh,
         Room room = room_for(fresh.loaded, fresh.context, settings_);
         lock.lock();
         uint64_t others = 0;
-        for (const EntryPointer& entry : entries_) others += entry->loaded.bytes;
+        std::set<const coterie::Engine*> counted;
+        for (const EntryPointer& entry : entries_)
+            if (counted.insert(entry->loaded.engine.get()).second) others += entry->loaded.bytes;
         const uint64_t most = settings_.max_memory;
         if (most > 0 && room.bytes + others > most) {
             room.fits = false;
@@ -270,13 +296,17 @@ ModelPool::Lease ModelPool::acquire(const std::string& name, std::optional<doubl
         entry->loaded.facts = known;
         entry->keep_alive = keep_alive.value_or(settings_.keep_alive);
         try {
+            const bool shared = share(*entry, context);
             lock.unlock();
-            open(*entry, context);
+            if (!shared) open(*entry, context);
             lock.lock();
-            make_room(lock, *entry, gone);
+            if (!shared) make_room(lock, *entry, gone);
             entries_.push_back(entry);
             lock.unlock();
-            load(*entry);
+            if (shared)
+                read_defaults(entry->loaded);
+            else
+                load(*entry);
             lock.lock();
         } catch (...) {
             if (!lock.owns_lock()) lock.lock();

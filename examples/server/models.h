@@ -40,8 +40,9 @@ struct Facts {
 
 struct LoadedModel {
     Facts facts;
-    std::optional<coterie::Model> model;
-    std::optional<coterie::Engine> engine;
+    // Shared by the names of one file.
+    std::shared_ptr<coterie::Model> model;
+    std::shared_ptr<coterie::Engine> engine;
     coterie_model_info info = COTERIE_MODEL_INFO_INIT;
     int64_t context = 0;  // really allocated, of one sequence
     uint64_t bytes = 0, device_bytes = 0;
@@ -88,7 +89,9 @@ class ModelPool {
     using EntryPointer = std::shared_ptr<struct PoolEntry>;
     EntryPointer find(const std::string& path) const;
     void open(PoolEntry& entry, int64_t context) const;
+    bool share(PoolEntry& entry, int64_t context) const;  // under the lock
     void load(PoolEntry& entry) const;
+    static void read_defaults(LoadedModel& m);
     void release(const EntryPointer& entry);
     void make_room(std::unique_lock<std::mutex>& lock, PoolEntry& entry, const std::function<bool()>& gone);
     void wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& gone);

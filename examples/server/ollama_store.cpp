@@ -259,7 +259,8 @@ void add_ollama_store(Http& http, ModelPool& pool, const Settings& settings) {
         const json request = read_body(body);
         const StoreName name = StoreName::parse(name_in(request, "model", "name"));
         store->prepare();
-        const Pull pull = begin_pull(name, settings.registry, bool_of(request, "insecure").value_or(false));
+        const Pull pull = begin_pull(name, settings.registry, bool_of(request, "insecure").value_or(false),
+                                     settings.registry_login);
         const Peer peer(r, http);
         tell_all(request, response,
                  [=](const Tell& tell) { finish_pull(pull, *store, tell, [peer] { return peer.gone(); }); });

@@ -32,16 +32,70 @@ Address split(const std::string& url) {
     return {url.substr(0, path), path == std::string::npos ? "/" : url.substr(path)};
 }
 
+std::string parameter(const std::string& challenge, const std::string& name) {
+    const size_t at = challenge.find(name + "=\"");
+    if (at == std::string::npos) return {};
+    const size_t from = at + name.size() + 2, to = challenge.find('"', from);
+    return challenge.substr(from, to == std::string::npos ? to : to - from);
+}
+
+std::string words(httplib::Error error) {
+    if (error == httplib::Error::SSLServerVerification)
+        return "its certificate is not signed by an authority that this machine trusts; "
+               "SSL_CERT_FILE=FILE.pem "
+               "names one that is";
+    return httplib::to_string(error);
+}
+
+// What answers a registry's challenge (RFC 7235; tokens as Docker's registries give them out): a header, or
+// none if nothing would. The login, "user:password@host", goes to its own host and to who that names over
+// https.
+std::pair<std::string, std::string> answer_to(const std::string& challenge, const std::string& registry,
+                                              const std::string& login) {
+    const size_t at = login.rfind('@'), colon = login.find(':');
+    const bool ours = at != std::string::npos && colon < at &&
+                      registry.substr(registry.find("://") + 3) == login.substr(at + 1);
+    const std::pair<std::string, std::string> basic =
+        ours ? httplib::make_basic_authentication_header(login.substr(0, colon),
+                                                         login.substr(colon + 1, at - colon - 1))
+             : std::pair<std::string, std::string>{};
+    if (challenge.compare(0, 6, "Basic ") == 0) return {basic.first, basic.second};
+    if (challenge.compare(0, 7, "Bearer ") != 0) return {};
+    const Address realm = split(parameter(challenge, "realm"));
+    if (realm.server != registry && realm.server.compare(0, 8, "https://") != 0)
+        throw HttpError(
+            502, fmt::format("the registry asks for a token from '{}', which is not https", realm.server));
+    httplib::Params asked;
+    for (const char* name : {"service", "scope"})
+        if (const std::string value = parameter(challenge, name); !value.empty()) asked.emplace(name, value);
+    httplib::Client client(realm.server);
+    client.set_connection_timeout(15);
+    client.set_read_timeout(60);
+    httplib::Headers headers;
+    if (ours) headers.insert(basic);
+    const auto result = client.Get(httplib::append_query_params(realm.path.c_str(), asked).c_str(), headers);
+    if (!result || result->status != 200)
+        throw HttpError(result ? 401 : 502,
+                        fmt::format("{} gave no token for {}: {}", realm.server, registry,
+                                    result ? std::to_string(result->status) : words(result.error())));
+    const json given = json::parse(result->body, nullptr, false);
+    for (const char* name : {"token", "access_token"})
+        if (given.is_object() && given.contains(name) && given[name].is_string())
+            return {"Authorization", "Bearer " + given[name].get<std::string>()};
+    throw HttpError(502, fmt::format("what {} gave for a token is none", realm.server));
+}
+
 // One GET, redirects followed. `start` sees the status that counts and says whether to go on, `take` the
 // body.
-void get(Address at, const httplib::Headers& headers, const std::function<bool(int status)>& start,
-         const std::function<bool(const char*, size_t)>& take) {
+void get(Address at, httplib::Headers headers, const std::string& login,
+         const std::function<bool(int status)>& start, const std::function<bool(const char*, size_t)>& take) {
+    bool answered = false;
     for (int redirects = 0; redirects < 6; ++redirects) {
         httplib::Client client(at.server);
         client.set_connection_timeout(15);
         client.set_read_timeout(60);
         client.set_follow_location(false);
-        std::string location;
+        std::string location, challenge;
         bool refused = false;
         std::exception_ptr thrown;  // not through the library's frames
         const auto guarded = [&](auto&& function) {
@@ -59,21 +113,35 @@ void get(Address at, const httplib::Headers& headers, const std::function<bool(i
                     location = response.get_header_value("Location");
                     return false;
                 }
+                if (response.status == 401 && !answered) {
+                    challenge = response.get_header_value("WWW-Authenticate");
+                    if (!challenge.empty()) return false;
+                }
                 refused = !guarded([&] { return start(response.status); });
                 return !refused;
             },
             [&](const char* data, size_t length) { return guarded([&] { return take(data, length); }); });
         if (thrown) std::rethrow_exception(thrown);
+        if (!challenge.empty()) {
+            answered = true;
+            if (const auto header = answer_to(challenge, at.server, login); !header.first.empty())
+                headers.insert(header);
+            continue;
+        }
         if (location.empty()) {
             if (result || refused) return;
-            throw HttpError(502, fmt::format("{} can't be reached or broke off: {}", at.server,
-                                             httplib::to_string(result.error())));
+            throw HttpError(
+                502, fmt::format("{} can't be reached or broke off: {}", at.server, words(result.error())));
         }
         const bool was_safe = at.server.compare(0, 8, "https://") == 0;
         if (location[0] == '/')
             at.path = location;
-        else
-            at = split(location);
+        else if (const Address next = split(location); next.server != at.server) {
+            headers.erase("Authorization");  // it was for the registry
+            at = next;
+        } else {
+            at = next;
+        }
         if (was_safe && at.server.compare(0, 8, "https://") != 0)
             throw HttpError(502, fmt::format("the registry led from https to '{}'", at.server));
     }
@@ -106,6 +174,7 @@ class Download {
     Download(const Pull& pull, OwnStore& store, Blob blob, const std::function<void(const json&)>& tell,
              const std::function<bool()>& gone)
         : store_(store), blob_(std::move(blob)), tell_(tell), gone_(gone) {
+        login_ = pull.login;
         address_ = {pull.address,
                     fmt::format("/v2/{}/{}/blobs/sha256:{}", pull.name.space, pull.name.model, blob_.digest)};
     }
@@ -163,7 +232,7 @@ class Download {
         int status = 0;
         auto told = std::chrono::steady_clock::now();
         get(
-            address_, headers,
+            address_, headers, login_,
             [&](int got) {
                 status = got;
                 if (got != 200 && got != 206) return false;
@@ -207,13 +276,16 @@ class Download {
     const std::function<void(const json&)>& tell_;
     const std::function<bool()>& gone_;
     Address address_;
+    std::string login_;
     uint64_t have_ = 0;
 };
 
 }  // namespace
 
-Pull begin_pull(const StoreName& name, const std::string& default_registry, bool insecure) {
+Pull begin_pull(const StoreName& name, const std::string& default_registry, bool insecure,
+                const std::string& login) {
     Pull pull;
+    pull.login = login;
     pull.name = name;
     if (!name.has_host)
         pull.address = default_registry;
@@ -225,7 +297,7 @@ Pull begin_pull(const StoreName& name, const std::string& default_registry, bool
     std::string& text = pull.text;
     get(
         {pull.address, fmt::format("/v2/{}/{}/manifests/{}", name.space, name.model, name.tag)},
-        {{"Accept", manifest_types}},
+        {{"Accept", manifest_types}}, login,
         [&](int got) {
             status = got;
             return got == 200;
@@ -237,6 +309,11 @@ Pull begin_pull(const StoreName& name, const std::string& default_registry, bool
     if (status == 404)
         throw HttpError(
             404, fmt::format("pull model manifest: {} has no model {}", pull.address, name.shortest()));
+    if (status == 401 || status == 403)
+        throw HttpError(401,
+                        fmt::format("pull model manifest: {} does not let {} be read; COTERIE_REGISTRY_LOGIN="
+                                    "user:password@host logs in there",
+                                    pull.address, name.shortest()));
     if (status != 200)
         throw HttpError(500, fmt::format("pull model manifest: {} answered {}", pull.address, status));
     pull.manifest = json::parse(text, nullptr, false);

@@ -9,13 +9,15 @@ namespace server {
 struct Pull {
     StoreName name;
     std::string address;  // scheme://host[:port]
+    std::string login;    // Settings::registry_login
     std::string text;     // of the manifest, as it came
     json manifest;
 };
 
 // Asks for the manifest. default_registry is for names without a host; insecure allows http. HttpError 404
 // when the registry has no such model.
-Pull begin_pull(const StoreName& name, const std::string& default_registry, bool insecure);
+Pull begin_pull(const StoreName& name, const std::string& default_registry, bool insecure,
+                const std::string& login = {});
 // The rest; `tell` gets the lines of /api/pull, the last one is a success.
 void finish_pull(const Pull& pull, OwnStore& store, const std::function<void(const json&)>& tell,
                  const std::function<bool()>& gone);

@@ -130,6 +130,7 @@ void read_environment(Settings& s, std::vector<std::string>& warnings) {
     }
     if (const auto debug = variable("OLLAMA_DEBUG")) s.debug = *debug != "0" && *debug != "false";
     if (const auto key = variable("COTERIE_API_KEY")) s.api_key = *key;
+    if (const auto login = variable("COTERIE_REGISTRY_LOGIN")) s.registry_login = *login;
     for (const char* name : {"OLLAMA_LLM_LIBRARY", "OLLAMA_VULKAN", "OLLAMA_IGPU_ENABLE",
                              "OLLAMA_GPU_OVERHEAD", "OLLAMA_SCHED_SPREAD", "OLLAMA_LOAD_TIMEOUT"})
         if (variable(name)) warnings.push_back(fmt::format("{} has no meaning here", name));

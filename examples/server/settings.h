@@ -23,14 +23,16 @@ struct Settings {
     std::string models_dir;
     std::string store;  // our own, where pulled and created models lie
     std::string registry = "https://registry.ollama.ai";
-    bool read_only = false;                                 // nothing is pulled, created, copied or deleted
-    uint64_t max_memory = 0;                                // of all loaded models; 0: what the machine has
-    std::vector<std::string> origins;                       // allowed beside the usual ones
+    std::string registry_login;        // "user:password@host": for that registry and who gives out its tokens
+    bool read_only = false;            // nothing is pulled, created, copied or deleted
+    uint64_t max_memory = 0;           // of all loaded models; 0: what the machine has
+    std::vector<std::string> origins;  // allowed beside the usual ones
     std::map<std::string, std::string> aliases;             // name -> file or stored name
     double warn_temperature = 90, pause_temperature = 105;  // degrees Celsius; 0: never
     std::string sensors = "/sys";                           // where the system shows its sensors
     int64_t max_body = int64_t(64) << 20;
     int max_connections = 512;
+    int header_seconds = 40;  // for a request's headers, and between requests
     int drain_seconds = 30;
     bool debug = false;
 };

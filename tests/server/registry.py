@@ -1,19 +1,27 @@
 """A registry on this machine, as models are pulled from, with faults that can be switched on."""
+import base64
 import hashlib
 import http.server
 import json
 import re
+import ssl
 import threading
+import urllib.parse
 
 
 class Registry:
-    def __init__(self):
+    def __init__(self, certificate=None):
+        """certificate: files of a certificate and its key, for https."""
         self.blobs, self.manifests = {}, {}
         self.requests = []      # (path, Range header)
         self.cut = {}           # digest -> bytes after which the connection breaks, each time
         self.cuts_left = 0
         self.ranges = True
         self.redirect = False
+        self.login = None       # (user, password)
+        self.scheme = "Bearer"  # what it asks for then, or Basic
+        self.realm = None       # where tokens come from; else here
+        self.tokens = []        # those given out
         self.wait = threading.Event()  # set: bodies go on
         self.wait.set()
         owner = self
@@ -29,6 +37,11 @@ class Registry:
 
         self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.http.daemon_threads = True
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*certificate)
+            self.http.socket = context.wrap_socket(self.http.socket, server_side=True, do_handshake_on_connect=False)
+        self.url = ("https" if certificate else "http") + f"://127.0.0.1:{self.http.server_address[1]}"
         self.host = f"127.0.0.1:{self.http.server_address[1]}"
         threading.Thread(target=self.http.serve_forever, daemon=True).start()
 
@@ -51,6 +64,25 @@ class Registry:
 
     def answer(self, request):
         self.requests.append((request.path, request.headers.get("Range")))
+        given = request.headers.get("Authorization")
+        known = self.login and given == "Basic " + base64.b64encode(":".join(self.login).encode()).decode()
+        if request.path.startswith("/token?"):
+            asked = urllib.parse.parse_qs(request.path.split("?")[1])
+            if not known or asked != {"service": ["models"], "scope": ["repository:a/b:pull"]}:
+                return self.send(request, 401, b"{}")
+            self.tokens.append(f"t{len(self.tokens)}")
+            return self.send(request, 200, json.dumps({"token": self.tokens[-1]}).encode())
+        if self.login and request.path.startswith("/v2/") and not (
+                known if self.scheme == "Basic" else (given or "")[7:] in self.tokens):
+            request.send_response(401)
+            realm = self.realm or self.url + "/token"
+            request.send_header("WWW-Authenticate", 'Basic realm="models"' if self.scheme == "Basic" else
+                                f'Bearer realm="{realm}",service="models",scope="repository:a/b:pull"')
+            request.send_header("Content-Length", "0")
+            request.end_headers()
+            return None
+        if request.path.startswith("/elsewhere") and given:
+            return self.send(request, 400, b"")  # a login went where it does not belong
         if request.path in self.manifests:
             return self.send(request, 200, self.manifests[request.path])
         if self.redirect and request.path.startswith("/v2/"):

@@ -235,3 +235,23 @@ def test_bodies_changed_at_random(loaded):
             reply.content.decode()  # UTF-8
     assert loaded.process.poll() is None and counted[200] > MUTANTS // 50 and counted[400] > MUTANTS // 50
     assert wait_for(lambda: busy(loaded) == 0)
+
+
+def test_headers_that_never_end(start, store):
+    """Byte by byte, so that no single read waits long: the connection ends all the same."""
+    server = start("--header-timeout", "2")
+    with connect(server) as slow:
+        slow.settimeout(0.2)
+        slow.sendall(b"GET /api/version HTTP/1.1\r\nX: ")
+        begin, ended = time.time(), False
+        while not ended and time.time() < begin + 60:
+            try:
+                slow.sendall(b"x")
+                ended = slow.recv(100) == b""
+            except TimeoutError:
+                pass
+            except OSError:
+                ended = True
+        assert ended and time.time() - begin > 1.5
+    assert requests.get(server.url + "/api/version").ok
+    server.end()

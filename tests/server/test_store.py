@@ -2,6 +2,7 @@
 import hashlib
 import json
 import pathlib
+import subprocess
 import time
 
 import ollama
@@ -159,6 +160,67 @@ def test_a_registry_that_is_not_there(start, store, tmp_path):
     server = start("--store", str(tmp_path), "--registry", "http://127.0.0.1:1")
     reply = post(server, "/api/pull", model="x")
     assert reply.status_code == 502 and "can't be reached" in reply.json()["error"]
+    server.end()
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "Basic"])
+def test_a_registry_that_wants_a_login(start, store, tmp_path, scheme):
+    registry = Registry()
+    registry.login, registry.scheme = ("me", "p:w"), scheme
+    add(registry)
+    login = f"me:p:w@{registry.host}"
+    strangers = [start("--store", str(tmp_path / f"none{i}"), "--registry", registry.url, COTERIE_REGISTRY_LOGIN=wrong)
+                 for i, wrong in enumerate(("", f"me:x@{registry.host}", "me:p:w@127.0.0.1:1", "nonsense"))]
+    for server in strangers:
+        reply = post(server, "/api/pull", model="small:1b", stream=False)
+        assert reply.status_code == 401 and registry.host in reply.json()["error"]
+        server.end()
+    server = start("--store", str(tmp_path / "own"), "--registry", registry.url, COTERIE_REGISTRY_LOGIN=login)
+    assert post(server, "/api/pull", model="small:1b", stream=False).json() == {"status": "success"}
+    assert "small:1b" in names(server) and bool(registry.tokens) == (scheme == "Bearer")
+    server.end()
+
+
+def test_a_login_is_told_to_its_own_host_only(start, store, tmp_path):
+    registry = Registry()
+    registry.login, registry.realm = ("me", "pw"), "http://127.0.0.1:1/token"
+    add(registry)
+    server = start("--store", str(tmp_path), "--registry", registry.url, COTERIE_REGISTRY_LOGIN=f"me:pw@{registry.host}")
+    reply = post(server, "/api/pull", model="small:1b", stream=False)
+    assert reply.status_code == 502 and "which is not https" in reply.json()["error"]
+    server.end()
+
+
+def test_a_registry_over_https(start, store, tmp_path):
+    files = [str(tmp_path / "certificate.pem"), str(tmp_path / "key.pem")]
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-out", files[0], "-keyout", files[1]],
+                   check=True, capture_output=True)
+    registry = Registry(files)
+    add(registry)
+    server = start("--store", str(tmp_path / "none"), "--registry", registry.url)
+    reply = post(server, "/api/pull", model="small:1b", stream=False)
+    assert reply.status_code == 502 and "SSL_CERT_FILE=FILE.pem" in reply.json()["error"], reply.text
+    server.end()
+    server = start("--store", str(tmp_path / "own"), "--registry", registry.url, SSL_CERT_FILE=files[0])
+    assert post(server, "/api/pull", model="small:1b", stream=False).json() == {"status": "success"}
+    server.end()
+
+
+def test_names_of_one_file_are_loaded_once(start, store, tmp_path):
+    server = start("--store", str(tmp_path), "--max-models", "3")
+    assert post(server, "/api/copy", source="tiny", destination="twin").ok
+    def ask(name):
+        return post(server, "/api/generate", model=name, prompt="Hi", stream=False, options={"seed": 1}).json()["response"]
+    def mapped():
+        text = open(f"/proc/{server.process.pid}/maps").read()
+        return sum(1 for line in text.splitlines() if "blobs/sha256-" in line)
+    first, once = ask("tiny"), mapped()
+    assert once > 0
+    assert ask("twin") == first and mapped() == once
+    assert {m["name"] for m in requests.get(server.url + "/api/ps").json()["models"]} == {"tiny:latest", "twin:latest"}
+    assert post(server, "/api/generate", model="tiny", keep_alive=0).ok
+    assert ask("twin") == first  # what one name no longer needs stays for the other
     server.end()
 
 
