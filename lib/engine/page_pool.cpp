@@ -1,6 +1,7 @@
 #include "engine/page_pool.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/failure.h"
 
@@ -73,10 +74,13 @@ void PagePool::release(int32_t page) {
     COTERIE_CHECK(slot.holders > 0);
     if (--slot.holders > 0) return;
     --held_;
-    if (slot.id != 0)
-        slot.place = lru_.insert(lru_.end(), page);
-    else
-        free_.push_back(page);
+    if (slot.id != 0) try {
+            slot.place = lru_.insert(lru_.end(), page);
+            return;
+        } catch (const std::bad_alloc&) {  // it is not kept then: giving back must not fail
+            unpublish(page);
+        }
+    free_.push_back(page);  // which had room for all pages from the beginning
 }
 
 uint64_t PagePool::publish(int32_t& page, uint64_t parent, std::span<const int32_t> tokens) {
