@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "device/cpu/kernels.h"
-#include "device/cpu/native.h"
+#include "device/cpu/product_table.h"
 
 // Left to itself, GCC calls the longer ones and passes their vectors through memory.
 #define INLINE inline __attribute__((always_inline))
@@ -23,8 +23,6 @@
 
 namespace coterie::cpu {
 namespace {
-
-constexpr int most_rows = 12;
 
 __m512i load(const uint8_t* p) {
     return _mm512_loadu_si512(p);
@@ -308,25 +306,20 @@ struct Tile {
     }
 };
 
-// The functions of one type for every number of rows or streams.
-template <Type type>
-struct Table {
-    static constexpr bool blocks = format_of(type).bits > 0;
-    template <int n>
-    static void one(const PackedShape& s, const std::byte* g, const void* const* x, float* const* y,
-                    int64_t column, int valid) {
-        if constexpr (blocks)
+struct Rows {
+    static constexpr int most = 12;
+    template <Type type, int n>
+    static void exactly(const PackedShape& s, const std::byte* g, const void* const* x, float* const* y,
+                        int64_t column, int valid) {
+        if constexpr (format_of(type).bits > 0)
             rows_of_blocks<type, n>(s, g, x, y, column, valid);
         else
             rows_of_floats<type, n>(s, g, x, y, column, valid);
     }
-    static void rows(const PackedShape& shape, const std::byte* group, int n, const void* const* x,
-                     float* const* y, int64_t column, int valid) {
-        using Function =
-            void (*)(const PackedShape&, const std::byte*, const void* const*, float* const*, int64_t, int);
-        static constexpr Function functions[most_rows] = {one<1>, one<2>, one<3>, one<4>,  one<5>,  one<6>,
-                                                          one<7>, one<8>, one<9>, one<10>, one<11>, one<12>};
-        functions[n - 1](shape, group, x, y, column, valid);
+    template <Type type>
+    static void any(const PackedShape& shape, const std::byte* group, int n, const void* const* x,
+                    float* const* y, int64_t column, int valid) {
+        by_count<Rows, type>(std::make_integer_sequence<int, most>(), shape, group, n, x, y, column, valid);
     }
 };
 
@@ -350,47 +343,10 @@ void quantise(const float* x, int64_t n, ActivationBlock* to) {
     }
 }
 
-Product product(Type type) {
-    switch (type) {
-        case Type::F32:
-            return Table<Type::F32>::rows;
-        case Type::F16:
-            return Table<Type::F16>::rows;
-        case Type::BF16:
-            return Table<Type::BF16>::rows;
-        case Type::Q4_0:
-            return Table<Type::Q4_0>::rows;
-        case Type::Q4_1:
-            return Table<Type::Q4_1>::rows;
-        case Type::Q5_0:
-            return Table<Type::Q5_0>::rows;
-        case Type::Q5_1:
-            return Table<Type::Q5_1>::rows;
-        case Type::Q8_0:
-            return Table<Type::Q8_0>::rows;
-        case Type::Q3_K:
-            return Table<Type::Q3_K>::rows;
-        case Type::Q4_K:
-            return Table<Type::Q4_K>::rows;
-        case Type::Q5_K:
-            return Table<Type::Q5_K>::rows;
-        case Type::Q6_K:
-            return Table<Type::Q6_K>::rows;
-        case Type::IQ4_NL:
-            return Table<Type::IQ4_NL>::rows;
-        case Type::IQ4_XS:
-            return Table<Type::IQ4_XS>::rows;
-        case Type::MXFP4:
-            return Table<Type::MXFP4>::rows;
-        default:
-            return rows_of_native<Tile, most_rows>;
-    }
-}
-
 }  // namespace
 
 const Kernels& avx512_kernels() {
-    static const Kernels table{Isa::avx512, most_rows, quantise, product};
+    static const Kernels table{Isa::avx512, Rows::most, quantise, product_of<Rows, Tile>};
     return table;
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/half.h"
 #include "device/cpu/kernels.h"
-#include "device/cpu/native.h"
+#include "device/cpu/product_table.h"
 
 namespace coterie::cpu {
 namespace {
@@ -143,47 +143,22 @@ struct Tile {
     }
 };
 
-Product product(Type type) {
-    switch (type) {
-        case Type::F32:
-            return rows_of_floats<Type::F32>;
-        case Type::F16:
-            return rows_of_floats<Type::F16>;
-        case Type::BF16:
-            return rows_of_floats<Type::BF16>;
-        case Type::Q4_0:
-            return rows_of_blocks<Type::Q4_0>;
-        case Type::Q4_1:
-            return rows_of_blocks<Type::Q4_1>;
-        case Type::Q5_0:
-            return rows_of_blocks<Type::Q5_0>;
-        case Type::Q5_1:
-            return rows_of_blocks<Type::Q5_1>;
-        case Type::Q8_0:
-            return rows_of_blocks<Type::Q8_0>;
-        case Type::Q3_K:
-            return rows_of_blocks<Type::Q3_K>;
-        case Type::Q4_K:
-            return rows_of_blocks<Type::Q4_K>;
-        case Type::Q5_K:
-            return rows_of_blocks<Type::Q5_K>;
-        case Type::Q6_K:
-            return rows_of_blocks<Type::Q6_K>;
-        case Type::IQ4_NL:
-            return rows_of_blocks<Type::IQ4_NL>;
-        case Type::IQ4_XS:
-            return rows_of_blocks<Type::IQ4_XS>;
-        case Type::MXFP4:
-            return rows_of_blocks<Type::MXFP4>;
-        default:
-            return rows_of_native<Tile, most_rows>;
+struct Rows {
+    static constexpr int most = most_rows;
+    template <Type type>
+    static void any(const PackedShape& s, const std::byte* g, int rows, const void* const* x, float* const* y,
+                    int64_t column, int valid) {
+        if constexpr (format_of(type).bits > 0)
+            rows_of_blocks<type>(s, g, rows, x, y, column, valid);
+        else
+            rows_of_floats<type>(s, g, rows, x, y, column, valid);
     }
-}
+};
 
 }  // namespace
 
 const Kernels& portable_kernels() {
-    static const Kernels table{Isa::portable, most_rows, quantise, product};
+    static const Kernels table{Isa::portable, Rows::most, quantise, product_of<Rows, Tile>};
     return table;
 }
 
