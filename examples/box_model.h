@@ -7,7 +7,7 @@
 
 namespace box {
 
-constexpr const char* file_name = "coterie-box-qwen3moe.Q4_K_M.gguf";
+constexpr const char* file_name = "coterie-box-qwen35moe.Q4_K_M.gguf";
 
 // Throws std::runtime_error, with where it was looked for, when it is not there.
 inline std::string model_path() {

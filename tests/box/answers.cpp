@@ -121,6 +121,15 @@ const std::map<std::string, std::map<std::string, double>> least = {{"qwen3moe",
                                                                       {"json", 0.98},
                                                                       {"tool", 0.95},
                                                                       {"fact", 0.95},
+                                                                      {"coterie", 0.95}}},
+                                                                    {"qwen35moe",
+                                                                     {{"sum", 0.96},
+                                                                      {"difference", 0.96},
+                                                                      {"sort", 0.9},
+                                                                      {"count", 0.9},
+                                                                      {"json", 0.98},
+                                                                      {"tool", 0.95},
+                                                                      {"fact", 0.95},
                                                                       {"coterie", 0.95}}}};
 constexpr double least_same = 0.97;
 

@@ -22,8 +22,12 @@ std::unique_ptr<Device> emulated() {
 
 TEST_CASE("the models in the box predict a text on an emulated GPU", "[box]") {
     // On Volta products of a prompt go by dp4a, later by int8 tensor cores.
-    for (const auto& [major, minor] : {std::pair{7, 0}, {7, 5}, {8, 0}}) {
-        const std::string architecture = "qwen3moe";
+    struct Case {
+        std::string architecture;
+        int major, minor;
+    };
+    for (const auto& [architecture, major, minor] :
+         {Case{"qwen3moe", 7, 0}, {"qwen3moe", 7, 5}, {"qwen3moe", 8, 0}, {"qwen35moe", 7, 0}}) {
         CAPTURE(architecture, major, minor);
         fake::Machine machine;
         machine.major = major;

@@ -34,7 +34,7 @@ def qwen35moe(vocabulary: int):
     return hf.Qwen3_5MoeTextConfig(
         vocab_size=vocabulary,
         num_hidden_layers=6,
-        num_experts=8,
+        num_experts=12,
         shared_expert_intermediate_size=256,
         full_attention_interval=3,
         linear_conv_kernel_dim=4,
@@ -49,7 +49,7 @@ def qwen35moe(vocabulary: int):
             "mrope_section": [4, 2, 2],
             "mrope_interleaved": True,
         },
-        **(SHARED | {"num_experts_per_tok": 2}),
+        **SHARED,
     )
 
 
