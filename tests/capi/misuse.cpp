@@ -2,6 +2,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "catch.h"
@@ -118,8 +120,32 @@ TEST_CASE("every function refuses NULL with a sentence") {
     refused("show", text([](Buffer b, size_t c, Needed n, Error e) {
                 return coterie_store_show(nullptr, nullptr, b, c, n, e);
             }));
+    refused("list", [](Error e) { return coterie_store_list(TEST_DATA, nullptr, 7, nullptr, e); });
+    refused("hashes", text([](Buffer b, size_t c, Needed n, Error e) {
+                return coterie_store_verify(nullptr, nullptr, nullptr, nullptr, nullptr, b, c, n, e);
+            }));
+    refused("serve", [](Error e) { return coterie_serve(nullptr, nullptr, nullptr, e); });
+    // These have no way to refuse: nothing is there to be ended, and nothing works.
+    coterie_generation_cancel(nullptr);
+    coterie_generation_destroy(nullptr);
+    coterie_engine_destroy(nullptr);
+    coterie_model_destroy(nullptr);
+    CHECK(coterie_engine_state(nullptr) == COTERIE_LOST);
+    CHECK(coterie_token_is_end(nullptr, 0) == 0);
+    CHECK(std::string(coterie_version()).find('.') != std::string::npos);
     CHECK(std::string(coterie_status_name(12345)).size() > 0);
     CHECK(std::string(coterie_status_name(-1)).size() > 0);
+}
+
+TEST_CASE("no exported function is forgotten here") {
+    std::ifstream exports(SOURCE_ROOT "/capi/exports.txt"), itself(SOURCE_ROOT "/tests/capi/misuse.cpp");
+    const std::string tests{std::istreambuf_iterator<char>(itself), std::istreambuf_iterator<char>()};
+    int count = 0;
+    for (std::string name; std::getline(exports, name); ++count) {
+        CAPTURE(name);
+        CHECK(tests.find(name + "(") != std::string::npos);
+    }
+    CHECK(count > 40);
 }
 
 TEST_CASE("results of the wrong size are refused, smaller ones filled as far as they go") {

@@ -247,7 +247,7 @@ TEST_CASE("a reading is refused or cancelled with a sentence, and writes nothing
     CHECK(engine.statistics().running == 0);
 }
 
-TEST_CASE("several threads read from one engine") {
+TEST_CASE("several threads read from one engine", "[threads]") {
     const Golden g("qwen3");
     const coterie::Model model(folder + "qwen3.gguf");
     coterie::Engine engine = exact_engine(model, "cpu", 2);
