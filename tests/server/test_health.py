@@ -95,6 +95,28 @@ def test_metrics_are_prometheus_text(server):
     assert kinds["coterie_device_memory_bytes"] == "gauge" and kinds["coterie_requests_total"] == "counter"
 
 
+def test_metrics_as_prometheus_reads_them(server):
+    parser = pytest.importorskip("prometheus_client.parser")
+    body = {"model": "tiny", "prompt": "x", "stream": False, "options": {"num_predict": 3, "temperature": 0}}
+    spent = requests.post(server.url + "/api/generate", json=body).json()
+
+    def families():
+        read = list(parser.text_string_to_metric_families(requests.get(server.url + "/metrics").text))
+        assert len({family.name for family in read}) == len(read)
+        return {family.name: family for family in read}
+
+    before = families()
+    again = requests.post(server.url + "/api/generate", json=body).json()
+    after = families()
+    assert {family.type for family in after.values()} == {"counter", "gauge"}
+    grown = after["llamacpp:tokens_predicted"].samples[0].value - before["llamacpp:tokens_predicted"].samples[0].value
+    assert grown == again["eval_count"] == spent["eval_count"]
+    pages = {s.labels["model"]: s.value for s in after["coterie_model_pages"].samples}
+    assert pages["tiny:latest"] > 0, pages
+    answered = {(s.labels["path"], s.labels["status"]) for s in after["coterie_requests"].samples}
+    assert ("/api/generate", "200") in answered
+
+
 def test_a_model_that_can_not_fit_is_refused_with_the_plans_sentence(start, tmp_path):
     tool = SERVER.parent / "coterie"
     subprocess.run([tool, "synth", "--like", "qwen3-235b", str(tmp_path / "big.gguf"), "--header-only"], check=True,
