@@ -114,9 +114,9 @@ Shares shares(const Box& b, const char* devices, const char* isa, size_t stride)
 
 // What must be reached, a little below what was measured (docs/model-in-the-box.md).
 const std::map<std::string, std::map<std::string, double>> least = {{"qwen3moe",
-                                                                     {{"sum", 0.85},
-                                                                      {"difference", 0.9},
-                                                                      {"sort", 0.72},
+                                                                     {{"sum", 0.95},
+                                                                      {"difference", 0.88},
+                                                                      {"sort", 0.86},
                                                                       {"count", 0.9},
                                                                       {"json", 0.98},
                                                                       {"tool", 0.95},
@@ -185,7 +185,7 @@ TEST_CASE("the models in the box answer as they were measured, on every instruct
         for (const auto& [architecture, kinds] : least) {
             CAPTURE(isa, architecture);
             // All prompts on the best; the others differ from it in their products alone.
-            const size_t stride = isa == cpu["isa"] ? 1 : 6;
+            const size_t stride = isa == cpu["isa"] ? 1 : 12;
             check(shares(box(architecture), "cpu", isa.c_str(), stride), architecture);
         }
 }
@@ -194,7 +194,7 @@ TEST_CASE("the models in the box answer as they were measured, on several ranks"
     for (const auto& [architecture, kinds] : least)
         for (const char* devices : {"cpu:1", "cpu:2", "cpu:3", "cpu:4"}) {
             CAPTURE(architecture, devices);
-            check(shares(box(architecture), devices, nullptr, 4), architecture);
+            check(shares(box(architecture), devices, nullptr, 8), architecture);
         }
 }
 

@@ -36,7 +36,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--architecture", choices=configurations.BY_NAME, default="qwen3moe")
-    parser.add_argument("--steps", type=int, default=860)
+    parser.add_argument("--steps", type=int, default=1100)
     parser.add_argument("--tokens", type=int, default=2048, help="per step and process")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seed", type=int, default=11)
